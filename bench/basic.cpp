@@ -105,7 +105,7 @@ class Pass {
     return OnThreads([&](uint64_t begin, uint64_t end) -> Status {
       std::vector<uint64_t> order(end - begin);
       std::iota(order.begin(), order.end(), begin);
-      Random random(begin + 1);
+      KeyRandom random(begin + 1);
       for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
       Pairs pairs(settings_.key_bytes, value_bytes_);
       for (const uint64_t i : order) QUIRE_RETURN_IF_ERROR(pairs.Get(database, i));

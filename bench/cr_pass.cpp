@@ -243,7 +243,7 @@ class Pass {
   CrSamples& samples_;
   const uint64_t key_count_;
   Pairs pairs_;
-  Random random_;
+  KeyRandom random_;
   std::unique_ptr<Database> database_;
   int checkpoint_ = 0;
 };

@@ -75,7 +75,7 @@ class Load {
     QUIRE_ASSIGN_OR_RETURN(const WrittenBytes before, ReadWrittenBytes());
     const uint64_t mapped_before = engine_.MappedBytes();
     KeyMaker keys(kKeyBytes);
-    Random random(round);
+    KeyRandom random(round);
     Measurement result;
     const Stopwatch watch;
     for (uint64_t i = 0; i < count_; ++i) {
@@ -99,7 +99,7 @@ class Load {
   }
 
   Result<Measurement> Read(bool present) {
-    Random random(3);
+    KeyRandom random(3);
     Measurement result;
     const Stopwatch watch;
     QUIRE_RETURN_IF_ERROR(ReadMany(present, random, reads_));
@@ -108,8 +108,8 @@ class Load {
     return result;
   }
 
-  Status ReadMany(bool present, Random& random, uint64_t reads) {
-    const std::unique_ptr<Reader> reader = engine_.NewReader();
+  Status ReadMany(bool present, KeyRandom& random, uint64_t reads) {
+    const std::unique_ptr<EngineReader> reader = engine_.NewReader();
     KeyMaker keys(kKeyBytes);
     Slice value;
     for (uint64_t n = 0; n < reads; ++n) {
@@ -127,9 +127,9 @@ class Load {
   Result<Measurement> Seek() {
     constexpr int kNexts = 50;
     const uint64_t seeks = std::max<uint64_t>(reads_ / 25, 20);
-    const std::unique_ptr<Reader> reader = engine_.NewReader();
+    const std::unique_ptr<EngineReader> reader = engine_.NewReader();
     KeyMaker keys(kKeyBytes);
-    Random random(4);
+    KeyRandom random(4);
     ScanTotals totals;
     Measurement result;
     const Stopwatch watch;
@@ -149,7 +149,7 @@ class Load {
     uint64_t written = 0;
     Status write_status;
     std::thread writer([&] { write_status = WriteAtPace(done, &written); });
-    Random random(5);
+    KeyRandom random(5);
     Measurement result;
     const Stopwatch watch;
     const Status read_status = ReadMany(true, random, reads_);
@@ -168,7 +168,7 @@ class Load {
                                 static_cast<double>(kKeyBytes + value_bytes_);
     KeyMaker keys(kKeyBytes);
     ValueMaker values(value_bytes_, 6);
-    Random random(7);
+    KeyRandom random(7);
     const Stopwatch watch;
     while (!done) {
       const auto due = static_cast<uint64_t>(watch.Seconds() * writes_per_s) + 1;

@@ -58,7 +58,7 @@ class Group {
   // Random keys that other ranks own.
   Status Gets(Database& database) {
     const uint64_t key_count = settings_.count * static_cast<uint64_t>(ranks_.size());
-    Random random(static_cast<uint64_t>(ranks_.rank()));
+    KeyRandom random(static_cast<uint64_t>(ranks_.rank()));
     for (uint64_t done = 0; done < settings_.get_count;) {
       const uint64_t i = random.Below(key_count);
       if (database.Owner(pairs_.Key(i)) == ranks_.rank()) continue;

@@ -22,9 +22,9 @@ inline uint64_t Mix64(uint64_t x) {
 }
 
 /// A small random generator: a counter through Mix64.
-class Random {
+class KeyRandom {
  public:
-  explicit Random(uint64_t seed) : state_(Mix64(seed)) {}
+  explicit KeyRandom(uint64_t seed) : state_(Mix64(seed)) {}
   /// 64 random bits.
   uint64_t Next() { return Mix64(state_++); }
   /// In [0, bound), bound >= 1.
@@ -104,7 +104,7 @@ class ValueMaker {
   static constexpr size_t kSlack = 4096;
   size_t value_bytes_;
   std::string bytes_;
-  Random random_;
+  KeyRandom random_;
 };
 
 }  // namespace quire::bench

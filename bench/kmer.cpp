@@ -36,10 +36,10 @@ struct Settings {
 
 // This rank's share of reads drawn from a random genome, with errors.
 Reads SimulateReads(const Settings& settings, const Ranks& ranks) {
-  Random genome_random(1);
+  KeyRandom genome_random(1);
   std::string genome(settings.genome_bases, 'A');
   for (char& base : genome) base = assemble::BaseLetter(genome_random.Below(4) & 3u);
-  Random random(static_cast<uint64_t>(ranks.rank()) + 2);
+  KeyRandom random(static_cast<uint64_t>(ranks.rank()) + 2);
   const double bases = static_cast<double>(settings.genome_bases) * settings.coverage;
   const auto count =
       static_cast<uint64_t>(bases / static_cast<double>(settings.read_bases) / ranks.size());

@@ -79,7 +79,7 @@ class Prober {
                  const std::function<Status(const std::string&)>& operation) {
     std::vector<double> own;
     if (active_) {
-      Random random(1);
+      KeyRandom random(1);
       for (uint64_t n = 0; n < settings_.count; ++n) {
         const std::string& key = keys_[random.Below(kKeyCount)];
         const Stopwatch watch;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "io/memory/stores.h"
+#include "io/memory/streaming_stores.h"
 #include "keys.h"
 #include "report.h"
 #include "samples.h"
@@ -85,16 +85,16 @@ class Limits {
   // As a stream's log is written: past the caches, of what was just computed.
   Result<double> MappedStores(const std::string& folder, io::StoreKind kind) {
     return Mapped(folder, true, [this, kind](char* to) {
-      io::StoreLines(to, chunk_.data(), kChunkBytes, kind);
-      io::StoreFence();
+      io::StreamingCopy(to, chunk_.data(), kChunkBytes, kind);
+      io::DrainStreamingStores();
     });
   }
 
   // As a stream's log is written where its checksum is taken on the way.
   Result<double> MappedHashedStores(const std::string& folder, io::StoreKind kind) {
     return Mapped(folder, true, [this, kind](char* to) {
-      Keep(io::StoreLinesHashed(to, chunk_.data(), kChunkBytes, 1, kind));
-      io::StoreFence();
+      Keep(io::StreamingCopyHashed(to, chunk_.data(), kChunkBytes, 1, kind));
+      io::DrainStreamingStores();
     });
   }
 
@@ -124,7 +124,7 @@ class Limits {
   Result<double> PageReads() {
     QUIRE_ASSIGN_OR_RETURN(const auto file, ScratchFile::Make(folder_ + "/pages", bytes_));
     QUIRE_RETURN_IF_ERROR(WriteAll(*file));
-    Random random(1);
+    KeyRandom random(1);
     const Stopwatch watch;
     for (uint64_t done = 0; done < bytes_; done += kPageBytes) {
       QUIRE_RETURN_IF_ERROR(

@@ -46,7 +46,7 @@ class Pairs {
   /// `put_percent` are puts and the rest gets. Errors  those of Put and Get.
   template <typename Store>
   Status Mix(Store& store, uint64_t begin, uint64_t count, int put_percent) {
-    Random random(begin + 1);
+    KeyRandom random(begin + 1);
     for (uint64_t n = 0; n < count; ++n) {
       const uint64_t i = begin + random.Below(count);
       const bool put = random.Below(100) < static_cast<uint64_t>(put_percent);

@@ -76,7 +76,7 @@ std::vector<KeyRank> Questions(const PartitionSettings& settings, const std::str
   uint64_t count = std::min(settings.questions, settings.keys);
   if (format == "bloom") count = std::clamp<uint64_t>(kTestsMax / partitions, 1, count);
   std::vector<KeyRank> questions(count);
-  Random random(1);
+  KeyRandom random(1);
   for (KeyRank& question : questions) {
     question = PairOf(random.Below(settings.keys), partitions);
   }
@@ -157,7 +157,7 @@ Status MeasurePointers(const PartitionSettings& settings, uint32_t partitions, M
   measured->bits = BitsPer(bytes.size(), settings.keys);
   measured->compressed_bits = BitsPer(CompressedBytes(bytes), settings.keys);
   const uint64_t questions = std::min(settings.questions, settings.keys);
-  Random random(1);
+  KeyRandom random(1);
   const Stopwatch asking;
   for (uint64_t i = 0; i < questions; ++i) {
     const KeyRank pair = PairOf(random.Below(settings.keys), partitions);

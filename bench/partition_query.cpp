@@ -35,7 +35,7 @@ Status AskOne(const PartitionData& data, Asker* asker, uint32_t epoch, uint64_t 
 }
 
 Status Ask(const PartitionData& data, uint32_t epochs, uint64_t queries, Latencies* latencies) {
-  Random random(1);
+  KeyRandom random(1);
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Asker> held, data.NewAsker());
   for (uint64_t i = 0; i < queries; ++i) {
     const auto epoch = static_cast<uint32_t>(random.Below(epochs) + 1);

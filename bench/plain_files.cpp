@@ -16,7 +16,7 @@ class PlainReader {
  public:
   static Result<PlainReader> Open(io::FileSystem& fs, const std::string& path, PairShape shape,
                                   size_t buffer_bytes) {
-    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::FileOpenMode::kRead));
     QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
     const size_t pairs = std::max<size_t>(buffer_bytes / shape.pair_bytes, 1);
     return PlainReader(std::move(file), size, pairs * shape.pair_bytes, shape.pair_bytes);
@@ -109,7 +109,7 @@ Status MergeRuns(std::vector<PlainReader>* runs, PairShape shape, PlainWriter* w
 }  // namespace
 
 Result<PlainWriter> PlainWriter::Create(io::FileSystem& fs, const std::string& path) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kCreate));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::FileOpenMode::kCreate));
   return PlainWriter(std::move(file));
 }
 
@@ -167,7 +167,7 @@ Status SortExternally(io::FileSystem& fs, const std::vector<std::string>& paths,
 Status SearchSorted(io::FileSystem& fs, const std::string& sorted, PairShape shape, Slice key,
                     std::string* value) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
-                         fs.Open(sorted, io::OpenMode::kRead));
+                         fs.Open(sorted, io::FileOpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   std::string pair(shape.pair_bytes, '\0');
   uint64_t begin = 0;

@@ -40,8 +40,8 @@ class RangeServers {
   void Answer(Slice request);
 
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<Reader> own_reader_;
-  std::unique_ptr<Reader> reader_;  // the server's
+  std::unique_ptr<EngineReader> own_reader_;
+  std::unique_ptr<EngineReader> reader_;  // the server's
   std::mutex put_mutex_;
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0;

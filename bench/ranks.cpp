@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
-#include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/transport_factory.h"
 #include "commands.h"
 #include "kv/database/context.h"
 #include "quire/mpi.h"
@@ -38,12 +38,12 @@ Result<std::string> MakeFolder(const std::string& parent,
 // As OpenContext, over another file system.
 Result<std::unique_ptr<Context>> OpenOver(io::FileSystem* fs, const std::string& repository,
                                           const ContextOptions& options) {
-  comm::MpiTransportOptions transport_options;
+  comm::TransportOptions transport_options;
   if (options.transport == TransportChoice::kMpi) {
     transport_options.kind = comm::TransportKind::kMpi;
   }
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<comm::Transport> transport,
-                         comm::NewMpiTransport(MPI_Comm_c2f(MPI_COMM_WORLD), transport_options));
+                         comm::NewTransport(MPI_Comm_c2f(MPI_COMM_WORLD), transport_options));
   runtime::Environment environment;
   environment.fs = fs;
   environment.thread_level = comm::MpiThreadLevelName();

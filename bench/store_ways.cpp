@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "io/memory/stores.h"
+#include "io/memory/streaming_stores.h"
 #include "keys.h"
 
 namespace quire::bench {
@@ -143,7 +143,7 @@ Status StoreWays::CopyEach(bool flush) {
     asm volatile("" : : "r"(to) : "memory");
     if (!flush) continue;
     io::WriteBack(to, bytes);
-    io::StoreFence();
+    io::DrainStreamingStores();
   }
   return Status();
 }

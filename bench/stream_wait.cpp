@@ -28,7 +28,7 @@ double Now() {
 // Puts, each after a pause in which the reader has gone to sleep again.
 Status PutAll(StreamWriter* writer, uint64_t count, std::vector<double>* called,
               std::vector<double>* returned) {
-  Random random(1);
+  KeyRandom random(1);
   for (uint64_t i = 0; i < count; ++i) {
     std::this_thread::sleep_for(std::chrono::microseconds(500 + random.Below(1000)));
     called->push_back(Now());

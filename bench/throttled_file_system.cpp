@@ -48,7 +48,7 @@ void Rate::Take(uint64_t bytes, uint64_t behind) {
 }
 
 Result<std::unique_ptr<io::File>> ThrottledFileSystem::Open(const std::string& path,
-                                                            io::OpenMode mode) {
+                                                            io::FileOpenMode mode) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, ForwardingFileSystem::Open(path, mode));
   return std::unique_ptr<io::File>(std::make_unique<ThrottledFile>(std::move(file), rate_));
 }

@@ -43,7 +43,7 @@ class ThrottledFileSystem final : public io::ForwardingFileSystem {
   /// [bytes per second] of all files together; 0: no limit
   void SetRate(double bytes_per_s) { rate_->Set(bytes_per_s); }
 
-  Result<std::unique_ptr<io::File>> Open(const std::string& path, io::OpenMode mode) override;
+  Result<std::unique_ptr<io::File>> Open(const std::string& path, io::FileOpenMode mode) override;
 
  private:
   const std::shared_ptr<Rate> rate_ = std::make_shared<Rate>();

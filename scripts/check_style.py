@@ -44,12 +44,12 @@ SYSTEM_NAMES = [
     r"std::filesystem\b", r"std::[io]?fstream\b", r"std::this_thread::sleep_(for|until)",
 ]
 # Calls that make a descriptor. If the program's standard streams are closed, they return 0, 1 or 2,
-# which io::Descriptor never keeps: so it takes what they return in the same expression.
+# which io::FileDescriptor never keeps: so it takes what they return in the same expression.
 MAKES_DESCRIPTORS = re.compile(
     r"(?<!\w)::(open|openat|openat2|creat|socket|accept4?|eventfd|epoll_create1?|memfd_create|"
     r"shm_open|dup|pipe2?|socketpair|timerfd_create|signalfd|inotify_init1?|pidfd_open|mkstemp|"
     r"opendir|fopen|tmpfile)\(|F_DUPFD|SYS_userfaultfd")
-TAKES_DESCRIPTOR = re.compile(r"\bDescriptor(\s+\w+)?\((static_cast<int>\()?(::)?\w+\(")
+TAKES_DESCRIPTOR = re.compile(r"\bFileDescriptor(\s+\w+)?\((static_cast<int>\()?(::)?\w+\(")
 OWNS_DESCRIPTORS = "src/io/files/descriptor.cpp"
 # Outside src/io, and why.
 ALLOWED_SYSTEM = {
@@ -251,6 +251,23 @@ def check_local_names(root, found):
             found.add("local_names", min(paths), f"{name} is also in {', '.join(sorted(paths)[1:])}")
 
 
+# A type that a header exports; not what it only declares, and not a class within a class.
+TYPES = re.compile(r"^(?:class|struct|enum(?: class)?) (?:alignas\(\w+\) |QUIRE_\w+ )*(\w+)(?: final)?"
+                   r"(?: : [^;{]*)? \{", re.M)
+
+
+def check_type_names(root, found):
+    """A type's name means one thing in the tree, also in another namespace."""
+    paths_of = collections.defaultdict(set)
+    for folder in ["include", "src", "tools", "bench"]:
+        for path in (root / folder).rglob("*.h"):
+            for name in TYPES.findall(path.read_text()):
+                paths_of[name].add(str(path.relative_to(root)))
+    for name, paths in sorted(paths_of.items()):
+        if len(paths) > 1:
+            found.add("type_names", min(paths), f"{name} is also in {', '.join(sorted(paths)[1:])}")
+
+
 SPECIAL = re.compile(r"=\s*(default|delete)\s*;|~\w+\s*\(|\bfriend\b|"
                      r"^\s*(using|typedef|return|static_assert)\b")
 # What one comment may cover in a run of lines: accessors, operators, constructors from a value.
@@ -376,6 +393,7 @@ def measure(root):
             check_file(root, path, found)
     check_room_sizes(root, found)
     check_local_names(root, found)
+    check_type_names(root, found)
     for folder in ["bench", "examples", "scripts", "tests"]:
         for path in sorted((root / folder).rglob("*")):
             if path.is_file() and path.suffix in ("", ".sh"):
@@ -430,7 +448,7 @@ def self_test():
         "src/base/a.h": header + "namespace quire::base {\nint F(int a);\n}\n",
         "src/base/a.cpp": "#include \"base/a.h\"\n#include <string>\n",
         "src/io/f.cpp": "int F() {\n  return ::fstat(1, 0);\n}\n"
-                        "Descriptor G() {\n  return Descriptor(::socket(1, 0));\n}\n",
+                        "FileDescriptor G() {\n  return FileDescriptor(::socket(1, 0));\n}\n",
         "src/kv/k.cpp": "void F() {\n  file->read(1);\n  db.open(2);\n  // printf(\n  Say(\"exit(1)\");\n}\n",
         "include/quire/x.h": header + "class X {\n public:\n  /// Does it.\n  int F(int a);\n  X() = default;\n"
                              "  /// Sizes.\n  int a() const;\n  int b() const { return 1; }\n"
@@ -482,6 +500,10 @@ def self_test():
             failures.append(f"{rule}: wanted it to be broken alone, got {broken}")
     twice = {f"src/kv/{name}.cpp": "namespace {\nconstexpr int kMost = 3;\n}  // namespace\n"
              for name in "xy"}
+    same = {"src/io/s.h": header + "struct Same {\n};\n", "src/kv/s.h": header + "class Same final : A {\n};\n",
+            "src/log/s.h": header + "class Same;\nclass C {\n  struct Same {\n  };\n};\n"}
+    if len(rules_broken({**good, **same}).get("type_names", [])) != 1:
+        failures.append("type_names: two headers name a type the same")
     if set(rules_broken({**good, **twice})) != {"local_names"}:
         failures.append("local_names: two files of a module name the same")
     crowd = {f"src/kv/x{number}.cpp": "int a;\n" for number in range(ROOM_FILES_MAX)}

@@ -1,7 +1,7 @@
 /// One storage engine under test, seen through the few calls that the `engine` benchmark makes.
 ///
 /// Layer      bench
-/// Threads    Put from one thread, each Reader in one thread, side by side
+/// Threads    Put from one thread, each EngineReader in one thread, side by side
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,9 @@ struct ScanTotals {
 };
 
 /// Reads through one thread.
-class Reader {
+class EngineReader {
  public:
-  virtual ~Reader() = default;
+  virtual ~EngineReader() = default;
   /// The value of `key`, valid until the next call. kNotFound where it is absent.
   virtual Status Get(Slice key, Slice* value) = 0;
   /// A new iterator: the pair at or after `from`, and the `next_count` pairs behind it, with their
@@ -50,7 +50,7 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual Status Put(Slice key, Slice value) = 0;
-  virtual std::unique_ptr<Reader> NewReader() = 0;
+  virtual std::unique_ptr<EngineReader> NewReader() = 0;
   /// Waits until no background work is due.
   virtual Status Settle() = 0;
   /// Bytes that reached files without a write call (through mappings) since open: to be added to
@@ -73,7 +73,7 @@ Result<std::unique_ptr<Engine>> OpenLsmEngine(const EngineOptions& options);
 Result<std::unique_ptr<Engine>> OpenRocksDbEngine(const EngineOptions& options, bool blob_files);
 Result<std::unique_ptr<Engine>> OpenLevelDbEngine(const EngineOptions& options);
 
-/// Walks `iterator` (any with the calls of LevelDB's) as Reader::Scan says.
+/// Walks `iterator` (any with the calls of LevelDB's) as EngineReader::Scan says.
 template <typename Iterator, typename Key>
 void ScanPairs(Iterator* iterator, const Key& from, int next_count, ScanTotals* totals) {
   iterator->Seek(from);

@@ -19,7 +19,7 @@ leveldb::Slice ToSlice(Slice bytes) {
   return {bytes.data(), bytes.size()};
 }
 
-class LevelDbReader : public Reader {
+class LevelDbReader : public EngineReader {
  public:
   LevelDbReader(leveldb::DB* db, bool verify) : db_(db) { options_.verify_checksums = verify; }
 
@@ -62,7 +62,7 @@ class LevelDbEngine : public Engine {
   Status Put(Slice key, Slice value) override {
     return ToStatus(db_->Put(leveldb::WriteOptions(), ToSlice(key), ToSlice(value)));
   }
-  std::unique_ptr<Reader> NewReader() override {
+  std::unique_ptr<EngineReader> NewReader() override {
     return std::make_unique<LevelDbReader>(db_.get(), verify_);
   }
   // LevelDB does not tell whether a compaction is due.

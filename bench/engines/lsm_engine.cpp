@@ -9,15 +9,12 @@
 namespace quire::bench {
 namespace {
 
-class LsmReader : public Reader {
+class LsmReader : public EngineReader {
  public:
   explicit LsmReader(lsm::Db* db) : db_(db) {}
 
   Status Get(Slice key, Slice* value) override {
-    const Status status = db_->Get(key, nullptr, [this](size_t size) {
-      value_.resize(size);
-      return value_.data();
-    });
+    const Status status = db_->Get(key, nullptr, Into(&value_));
     *value = value_;
     return status;
   }
@@ -37,7 +34,7 @@ class LsmEngine : public Engine {
  public:
   Status Open(const EngineOptions& options) {
     executor_ = base::NewThreadPool(2, "bench").value();
-    lsm::Environment environment;
+    lsm::DbEnvironment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor_.get();
     environment.holder = "quire-bench";
@@ -55,7 +52,9 @@ class LsmEngine : public Engine {
   }
 
   Status Put(Slice key, Slice value) override { return db_->Put(key, value); }
-  std::unique_ptr<Reader> NewReader() override { return std::make_unique<LsmReader>(db_.get()); }
+  std::unique_ptr<EngineReader> NewReader() override {
+    return std::make_unique<LsmReader>(db_.get());
+  }
   Status Settle() override {
     QUIRE_RETURN_IF_ERROR(db_->WaitIdle());
     return db_->background_status();

@@ -25,7 +25,7 @@ rocksdb::Slice ToSlice(Slice bytes) {
   return {bytes.data(), bytes.size()};
 }
 
-class RocksDbReader : public Reader {
+class RocksDbReader : public EngineReader {
  public:
   RocksDbReader(rocksdb::DB* db, bool verify) : db_(db) { options_.verify_checksums = verify; }
 
@@ -75,7 +75,7 @@ class RocksDbEngine : public Engine {
   Status Put(Slice key, Slice value) override {
     return ToStatus(db_->Put(rocksdb::WriteOptions(), ToSlice(key), ToSlice(value)));
   }
-  std::unique_ptr<Reader> NewReader() override {
+  std::unique_ptr<EngineReader> NewReader() override {
     return std::make_unique<RocksDbReader>(db_.get(), verify_);
   }
 

@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "quire/buffer_allocator.h"
 #include "quire/export.h"
 #include "quire/options.h"
 #include "quire/slice.h"
@@ -374,11 +375,6 @@ class Batch {
   std::vector<Operation> operations_;
 };
 
-/// Returns memory for the `size` bytes of a value; null makes the get fail with kOutOfMemory. A
-/// stream may call it more than once: the last memory gets the value. If it throws, the get fails;
-/// calls of Quire inside it fail. While it blocks, a get of a database holds up no other call.
-using PlaceFunction = std::function<char*(size_t size)>;
-
 /// An open database. It must be destroyed before its Context.
 class Database {
  public:
@@ -420,7 +416,7 @@ class Database {
   ///
   /// Source       SC17, section 2.5.
   virtual Status Delete(Slice key) = 0;
-  /// Copies the newest value that this rank may see into the memory that `place` returns.
+  /// Copies the newest value that this rank may see into the memory that `allocate` returns.
   ///
   /// Visibility   This rank's own writes: always. Other ranks': as their calls say.
   /// Errors       kNotFound         The key is absent or deleted: a result, not a failure.
@@ -431,9 +427,9 @@ class Database {
   ///              Others: one round trip. A group member sends the value only if it is in memory;
   ///              otherwise this rank reads it from the member's tables. In a MemTable about two
   ///              cache misses; in tables at most one read. Two copies: Quire holds the value until
-  ///              `place` has answered. One into a string.
+  ///              `allocate` has answered. One into a string.
   /// Source       SC17, section 2.6, figure 3; 2.7.
-  virtual Status Get(Slice key, const PlaceFunction& place) = 0;
+  virtual Status Get(Slice key, const BufferAllocator& allocate) = 0;
   /// Copies the value into a string. As above.
   Status Get(Slice key, std::string* value);
   /// Sends the request and returns. Many gets may be in progress at once. Never null: Take reports

@@ -42,14 +42,14 @@ class DatabaseReader {
                                                       const DatabaseReaderOptions& options = {});
   virtual ~DatabaseReader() = default;
 
-  /// Copies the value of `key` into the memory that `place` returns.
+  /// Copies the value of `key` into the memory that `allocate` returns.
   ///
   /// Errors     kNotFound         The key is absent or deleted.
   ///            kBusy             The writer has removed files that this reader had not opened yet.
   ///                              Call Refresh and retry.
-  ///            kInvalidArgument  The partitioner or `place` threw; the text has what it threw.
+  ///            kInvalidArgument  The partitioner or `allocate` threw; the text has what it threw.
   ///                              kOutOfMemory of std::bad_alloc.
-  virtual Status Get(Slice key, const PlaceFunction& place) const = 0;
+  virtual Status Get(Slice key, const BufferAllocator& allocate) const = 0;
   /// Copies the value into a string. As above.
   Status Get(Slice key, std::string* value) const;
   /// Returns an ordered walk over the pairs of all ranks. Never null: its status() has errors;

@@ -290,22 +290,22 @@ class StreamReader {
   /// Returns the newest snapshot; 0: there is none yet.
   virtual Result<uint64_t> LastSnapshot() = 0;
 
-  /// Copies a version (0: the newest) into the memory that `place` returns, and verifies its
-  /// checksum. `place` is called again if the copy is repeated; the last memory gets the bytes. If
-  /// it throws, the get fails; calls of Quire inside it fail with kInvalidArgument.
+  /// Copies a version (0: the newest) into the memory that `allocate` returns, and verifies its
+  /// checksum. `allocate` is called again if the copy is repeated; the last memory gets the bytes.
+  /// If it throws, the get fails; calls of Quire inside it fail with kInvalidArgument.
   ///
   /// Errors   kNotFound  No such object or version, or it has been collected. kCorruption. kBusy
   ///          1000 readers hold versions; or, in a place that this program cannot write to, the
-  ///          writer overwrote the source during 1000 attempts. kInvalidArgument  `place` threw;
-  ///          the text has what it threw. kOutOfMemory  Also if `place` returns no memory, or
+  ///          writer overwrote the source during 1000 attempts. kInvalidArgument  `allocate` threw;
+  ///          the text has what it threw. kOutOfMemory  Also if `allocate` returns no memory, or
   ///          throws std::bad_alloc. kPeerFailed  The store was removed or moved before the reader
   ///          held a version: open it again. After an error the memory's content is undefined.
   /// Cost     One copy; for a delta one of each version back to the last full one. From another
   ///          node the copy is made while the bytes arrive.
-  virtual Status Get(Slice key, uint64_t version, const PlaceFunction& place) = 0;
+  virtual Status Get(Slice key, uint64_t version, const BufferAllocator& allocate) = 0;
   Status Get(Slice key, uint64_t version, std::string* bytes);
   /// Copies the version that the object had at `snapshot` (0: the newest). As Get.
-  virtual Status GetAt(Slice key, uint64_t snapshot, const PlaceFunction& place) = 0;
+  virtual Status GetAt(Slice key, uint64_t snapshot, const BufferAllocator& allocate) = 0;
   Status GetAt(Slice key, uint64_t snapshot, std::string* bytes);
   /// Returns a version without a copy. Its checksum is not verified: StreamView::Verify.
   ///

@@ -157,8 +157,8 @@ int quire_stream_reader_last_snapshot(quire_stream_reader* reader, uint64_t* sna
 int quire_stream_reader_get(quire_stream_reader* reader, const void* key, size_t key_size,
                             uint64_t version, void** bytes, size_t* size) {
   return With(reader, [&](StreamReader& stream) {
-    return GiveObject(bytes, size, [&](const quire::PlaceFunction& place) {
-      return stream.Get(Bytes(key, key_size), version, place);
+    return GiveObject(bytes, size, [&](const quire::BufferAllocator& allocate) {
+      return stream.Get(Bytes(key, key_size), version, allocate);
     });
   });
 }
@@ -166,8 +166,8 @@ int quire_stream_reader_get(quire_stream_reader* reader, const void* key, size_t
 int quire_stream_reader_get_at(quire_stream_reader* reader, const void* key, size_t key_size,
                                uint64_t snapshot, void** bytes, size_t* size) {
   return With(reader, [&](StreamReader& stream) {
-    return GiveObject(bytes, size, [&](const quire::PlaceFunction& place) {
-      return stream.GetAt(Bytes(key, key_size), snapshot, place);
+    return GiveObject(bytes, size, [&](const quire::BufferAllocator& allocate) {
+      return stream.GetAt(Bytes(key, key_size), snapshot, allocate);
     });
   });
 }
@@ -175,8 +175,8 @@ int quire_stream_reader_get_at(quire_stream_reader* reader, const void* key, siz
 int quire_stream_reader_get_into(quire_stream_reader* reader, const void* key, size_t key_size,
                                  uint64_t version, void* buffer, size_t* size) {
   return With(reader, [&](StreamReader& stream) {
-    return FillObject(buffer, size, [&](const quire::PlaceFunction& place) {
-      return stream.Get(Bytes(key, key_size), version, place);
+    return FillObject(buffer, size, [&](const quire::BufferAllocator& allocate) {
+      return stream.Get(Bytes(key, key_size), version, allocate);
     });
   });
 }
@@ -184,8 +184,8 @@ int quire_stream_reader_get_into(quire_stream_reader* reader, const void* key, s
 int quire_stream_reader_get_at_into(quire_stream_reader* reader, const void* key, size_t key_size,
                                     uint64_t snapshot, void* buffer, size_t* size) {
   return With(reader, [&](StreamReader& stream) {
-    return FillObject(buffer, size, [&](const quire::PlaceFunction& place) {
-      return stream.GetAt(Bytes(key, key_size), snapshot, place);
+    return FillObject(buffer, size, [&](const quire::BufferAllocator& allocate) {
+      return stream.GetAt(Bytes(key, key_size), snapshot, allocate);
     });
   });
 }

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/out_of_memory.h"
 #include "base/program_call.h"
-#include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/transport_factory.h"
 #include "comm/transport/transport.h"
 #include "kv/database/context.h"
 #include "quire/option_table.h"
@@ -29,7 +29,7 @@ Result<std::unique_ptr<Context>> OpenTogether(int communicator, Slice repository
   ContextOptions with_environment = options;
   const Status readable =
       base::OrOutOfMemory([&] { return OptionTable::ApplyEnvironment(&with_environment); });
-  comm::MpiTransportOptions transport_options;
+  comm::TransportOptions transport_options;
   if (readable.ok() && OptionTable::Check(with_environment).ok()) {
     transport_options.timeout_ms = with_environment.timeout_ms;
     if (with_environment.transport == TransportChoice::kMpi) {
@@ -37,7 +37,7 @@ Result<std::unique_ptr<Context>> OpenTogether(int communicator, Slice repository
     }
   }
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<comm::Transport> transport,
-                         comm::NewMpiTransport(communicator, transport_options));
+                         comm::NewTransport(communicator, transport_options));
   base::SetCheckRank(transport->rank());
   runtime::Environment environment;
   environment.prepared = base::OrOutOfMemory([] { return InstallLogSink(); });

@@ -10,8 +10,9 @@ namespace quire {
 Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(Context& context,
                                                            const std::string& name,
                                                            const DatasetOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Core> core, kv::CoreOf(context));
-  return dataset::NewDatasetWriter(core, name, options);
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::ContextState> state,
+                         kv::ContextStateOf(context));
+  return dataset::NewDatasetWriter(state, name, options);
 }
 
 }  // namespace quire

@@ -9,9 +9,9 @@
 #include "io/files/machine.h"
 #include "quire/option_table.h"
 #include "quire/stream.h"
-#include "stream/store/listing.h"
 #include "stream/remote/remote_reader.h"
-#include "stream/store/streams.h"
+#include "stream/store/listing.h"
+#include "stream/store/writer.h"
 
 namespace quire {
 

@@ -60,13 +60,13 @@ class OwnReader final : public StreamReader {
     QUIRE_RETURN_IF_ERROR(Check());
     return reader_->LastSnapshot();
   }
-  Status Get(Slice key, uint64_t version, const PlaceFunction& place) override {
+  Status Get(Slice key, uint64_t version, const BufferAllocator& allocate) override {
     QUIRE_RETURN_IF_ERROR(Check());
-    return reader_->Get(key, version, place);
+    return reader_->Get(key, version, allocate);
   }
-  Status GetAt(Slice key, uint64_t snapshot, const PlaceFunction& place) override {
+  Status GetAt(Slice key, uint64_t snapshot, const BufferAllocator& allocate) override {
     QUIRE_RETURN_IF_ERROR(Check());
-    return reader_->GetAt(key, snapshot, place);
+    return reader_->GetAt(key, snapshot, allocate);
   }
   Result<std::unique_ptr<StreamView>> View(Slice key, uint64_t version) override {
     QUIRE_RETURN_IF_ERROR(Check());

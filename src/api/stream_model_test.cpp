@@ -18,7 +18,8 @@
 #include "io/sim/sim_file_system.h"
 #include "quire/option_table.h"
 #include "stream/remote/remote_reader.h"
-#include "stream/store/streams.h"
+#include "stream/store/tending.h"
+#include "stream/store/writer.h"
 #include "tests/support/model_seeds.h"
 #include "tests/support/status_asserts.h"
 

@@ -8,7 +8,7 @@
 
 #include "api/handles.h"
 #include "api/malloc_place.h"
-#include "base/own_place.h"
+#include "base/own_buffer.h"
 
 namespace quire::api {
 
@@ -18,7 +18,7 @@ template <typename Source>
 Status GiveValue(Source& source, Slice key, void** value, size_t* value_size) {
   if (value == nullptr || value_size == nullptr) return NullArgument("value or value_size");
   MallocPlace place;
-  QUIRE_RETURN_IF_ERROR(source.Get(key, base::OwnPlace(place)));
+  QUIRE_RETURN_IF_ERROR(source.Get(key, base::OwnBuffer(place)));
   *value_size = place.size();
   *value = place.Release();
   return Status();
@@ -38,7 +38,7 @@ Status FillBuffer(Source& source, Slice key, void* buffer, size_t capacity, size
     too_large.resize(wanted);
     return too_large.data();
   };
-  QUIRE_RETURN_IF_ERROR(source.Get(key, base::OwnPlace(place)));
+  QUIRE_RETURN_IF_ERROR(source.Get(key, base::OwnBuffer(place)));
   *value_size = size;
   if (size <= capacity) return Status();
   return Status(Code::kInvalidArgument, "the value has " + std::to_string(size) +

@@ -44,7 +44,7 @@ void PutLengthPrefixed(std::string* to, Slice bytes) {
   to->append(bytes);
 }
 
-bool Reader::Varint(uint64_t* value) {
+bool ByteReader::Varint(uint64_t* value) {
   if (!ok_) return false;
   const char* begin = rest_.data();
   const char* after = DecodeVarint(begin, begin + rest_.size(), value);
@@ -53,14 +53,14 @@ bool Reader::Varint(uint64_t* value) {
   return true;
 }
 
-bool Reader::Bytes(uint64_t size, Slice* bytes) {
+bool ByteReader::Bytes(uint64_t size, Slice* bytes) {
   if (!ok_ || size > rest_.size()) return ok_ = false;
   *bytes = rest_.substr(0, size);
   rest_.remove_prefix(size);
   return true;
 }
 
-bool Reader::LengthPrefixed(Slice* bytes) {
+bool ByteReader::LengthPrefixed(Slice* bytes) {
   uint64_t size = 0;
   return Varint(&size) && Bytes(size, bytes);
 }

@@ -1,7 +1,7 @@
 /// Little-endian integers and varints in byte strings, and a reader that checks every length.
 ///
 /// Layer      base
-/// Threads    pure functions; a Reader belongs to one thread
+/// Threads    pure functions; a ByteReader belongs to one thread
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,9 @@ char* EncodeVarint(char* to, uint64_t value);
 const char* DecodeVarint(const char* from, const char* end, uint64_t* value);
 
 /// Reads fields off the front of a byte string. After the first failure every further read fails.
-class Reader {
+class ByteReader {
  public:
-  explicit Reader(Slice bytes) : rest_(bytes) {}
+  explicit ByteReader(Slice bytes) : rest_(bytes) {}
   template <typename T>
   bool Fixed(T* value) {
     if (!ok_ || rest_.size() < sizeof(T)) return ok_ = false;

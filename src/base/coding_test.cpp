@@ -63,14 +63,14 @@ TEST(Coding, VarintsOfMoreThan64BitsAreRefused) {
   EXPECT_EQ(DecodeVarint(bit_64.data(), bit_64.data() + bit_64.size(), &decoded), nullptr);
 }
 
-TEST(Reader, ReadsWhatWasPut) {
+TEST(ByteReader, ReadsWhatWasPut) {
   std::string bytes;
   PutFixed<uint16_t>(&bytes, 7);
   PutVarint(&bytes, 1u << 20);
   PutLengthPrefixed(&bytes, Slice("a\0b", 3));
   PutLengthPrefixed(&bytes, "");
   bytes += "tail";
-  Reader reader(bytes);
+  ByteReader reader(bytes);
   uint16_t fixed = 0;
   uint64_t varint = 0;
   Slice first, second, tail;
@@ -86,8 +86,8 @@ TEST(Reader, ReadsWhatWasPut) {
   EXPECT_TRUE(reader.ok());
 }
 
-TEST(Reader, StaysFailedAfterTheFirstFailure) {
-  Reader reader("abc");
+TEST(ByteReader, StaysFailedAfterTheFirstFailure) {
+  ByteReader reader("abc");
   uint64_t number = 0;
   EXPECT_FALSE(reader.Fixed(&number));
   EXPECT_FALSE(reader.ok());
@@ -98,12 +98,12 @@ TEST(Reader, StaysFailedAfterTheFirstFailure) {
   EXPECT_EQ(reader.rest(), "abc");
 }
 
-TEST(Reader, RefusesLengthsBeyondTheEnd) {
+TEST(ByteReader, RefusesLengthsBeyondTheEnd) {
   for (const uint64_t length : {uint64_t{4}, uint64_t{1} << 40, ~uint64_t{0}}) {
     std::string bytes;
     PutVarint(&bytes, length);
     bytes += "abc";
-    Reader reader(bytes);
+    ByteReader reader(bytes);
     Slice value;
     EXPECT_FALSE(reader.LengthPrefixed(&value)) << length;
   }

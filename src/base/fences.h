@@ -15,7 +15,7 @@
 namespace quire::base {
 
 /// Earlier stores become visible to all threads before any later store.
-inline void StoreFence() {
+inline void PublishFence() {
 #if QUIRE_THREAD_SANITIZER && defined(__x86_64__)
   asm volatile("mfence" ::: "memory");
 #elif QUIRE_THREAD_SANITIZER

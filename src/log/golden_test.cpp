@@ -72,7 +72,7 @@ void WriteRecords(Segment& segment) {
 void ExpectToBeRead(std::string bytes) {
   const auto fs = io::NewSimFileSystem();
   bytes.resize(kCapacity);
-  ASSERT_TRUE((*fs->Open("/old.seg", io::OpenMode::kCreate))->WriteAt(0, bytes).ok());
+  ASSERT_TRUE((*fs->Open("/old.seg", io::FileOpenMode::kCreate))->WriteAt(0, bytes).ok());
   const auto read = ReadSegmentHeader(*fs, "/old.seg");
   ASSERT_TRUE(read.ok()) << read.status().ToString();
   EXPECT_EQ(read->generation, kGeneration);

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "base/hash.h"
-#include "io/memory/stores.h"
+#include "io/memory/streaming_stores.h"
 
 namespace quire::log {
 namespace {

@@ -159,7 +159,7 @@ uint64_t LoadMark(const char* at, uint64_t seed) {
 Result<std::unique_ptr<io::File>> OpenFile(io::FileSystem& fs, const std::string& path,
                                            uint64_t capacity, Segment::Origin origin) {
   if (origin == Segment::Origin::kFound) {
-    Result<std::unique_ptr<io::File>> file = fs.Open(path, io::OpenMode::kReadWrite);
+    Result<std::unique_ptr<io::File>> file = fs.Open(path, io::FileOpenMode::kReadWrite);
     if (file.ok()) {
       QUIRE_ASSIGN_OR_RETURN(const uint64_t size, (*file)->Size());
       if (size == 0 || size == capacity) return file;
@@ -168,7 +168,7 @@ Result<std::unique_ptr<io::File>> OpenFile(io::FileSystem& fs, const std::string
       return file;
     }
   }
-  return fs.Open(path, io::OpenMode::kCreate);
+  return fs.Open(path, io::FileOpenMode::kCreate);
 }
 
 // Sets aside the first `room` bytes. Returns whether the file is new.
@@ -375,7 +375,7 @@ Status Segment::Sync(uint64_t end) {
 }
 
 Result<SegmentHeader> ReadSegmentHeader(io::FileSystem& fs, const std::string& path) {
-  QUIRE_ASSIGN_OR_RETURN(auto file, fs.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(auto file, fs.Open(path, io::FileOpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   if (size == 0) return Status(Code::kNotFound);
   if (size < kSegmentHeaderBytes) {

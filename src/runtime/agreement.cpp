@@ -38,7 +38,7 @@ std::string EncodeOutcome(const Status& status, Slice bytes) {
 }
 
 Status DecodeOutcome(Slice text, Status* status, Slice* bytes) {
-  base::Reader reader(text);
+  base::ByteReader reader(text);
   uint64_t code = 0;
   Slice message;
   if (!reader.Varint(&code) || !reader.LengthPrefixed(&message) ||

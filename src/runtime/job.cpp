@@ -8,7 +8,7 @@
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
 #include "base/units.h"
-#include "runtime/job_news.h"
+#include "runtime/job_message.h"
 
 namespace quire::runtime {
 namespace {
@@ -46,19 +46,19 @@ auto OrStop(const std::shared_ptr<Job>& job, const Part& part) -> decltype(part(
 
 }  // namespace
 
-std::shared_ptr<Job> Job::Prepare(const std::shared_ptr<Core>& core, uint32_t number,
+std::shared_ptr<Job> Job::Prepare(const std::shared_ptr<ContextState>& context, uint32_t number,
                                   std::string what, std::unique_ptr<JobWork> work) {
-  std::shared_ptr<Job> job(new Job(core, std::move(what), std::move(work)));
+  std::shared_ptr<Job> job(new Job(context, std::move(what), std::move(work)));
   job->channel_ = Channel(number, kJobOperation);
   std::vector<std::shared_ptr<Job>> settled;  // stopped now: they may outlive the exchange
   {
-    const std::lock_guard<std::mutex> lock(core->mutex);
+    const std::lock_guard<std::mutex> lock(context->mutex);
     const auto first =
-        std::stable_partition(core->jobs.begin(), core->jobs.end(),
+        std::stable_partition(context->jobs.begin(), context->jobs.end(),
                               [](const std::shared_ptr<Job>& other) { return !other->Settled(); });
-    settled.assign(first, core->jobs.end());
-    core->jobs.erase(first, core->jobs.end());
-    core->jobs.push_back(job);
+    settled.assign(first, context->jobs.end());
+    context->jobs.erase(first, context->jobs.end());
+    context->jobs.push_back(job);
   }
   for (const std::shared_ptr<Job>& other : settled) other->Stop();
   OrStop(job, [&] {
@@ -68,22 +68,22 @@ std::shared_ptr<Job> Job::Prepare(const std::shared_ptr<Core>& core, uint32_t nu
   return job;
 }
 
-std::shared_ptr<Job> Job::Start(const std::shared_ptr<Core>& core, uint32_t number,
+std::shared_ptr<Job> Job::Start(const std::shared_ptr<ContextState>& context, uint32_t number,
                                 std::string what, std::unique_ptr<JobWork> work) {
-  std::shared_ptr<Job> job = Prepare(core, number, std::move(what), std::move(work));
+  std::shared_ptr<Job> job = Prepare(context, number, std::move(what), std::move(work));
   OrStop(job, [&] { job->Schedule(); });
   return job;
 }
 
-Result<std::unique_ptr<Event>> Job::StartTogether(const std::shared_ptr<Core>& core,
+Result<std::unique_ptr<Event>> Job::StartTogether(const std::shared_ptr<ContextState>& context,
                                                   uint32_t number, std::string what,
                                                   std::unique_ptr<JobWork> work,
                                                   std::shared_ptr<Job>* job) {
-  const std::shared_ptr<Job> made = Prepare(core, number, std::move(what), std::move(work));
+  const std::shared_ptr<Job> made = Prepare(context, number, std::move(what), std::move(work));
   std::unique_ptr<Event> event;
   const Status agreed = OrStop(made, [&] {
     event = std::make_unique<JobEvent>(made);
-    return core->exchange->Agree(Status());
+    return context->exchange->Agree(Status());
   });
   if (!agreed.ok()) {
     made->Stop();
@@ -94,15 +94,15 @@ Result<std::unique_ptr<Event>> Job::StartTogether(const std::shared_ptr<Core>& c
   return event;
 }
 
-Job::Job(std::shared_ptr<Core> core, std::string what, std::unique_ptr<JobWork> work)
-    : core_(std::move(core)),
-      exchange_(core_->exchange.get()),
+Job::Job(std::shared_ptr<ContextState> context, std::string what, std::unique_ptr<JobWork> work)
+    : context_(std::move(context)),
+      exchange_(context_->exchange.get()),
       what_(std::move(what)),
       work_(std::move(work)),
       work_ns_(NowNs()),
       reports_(static_cast<size_t>(exchange_->size())),
-      told_(EncodeNews(0, Status(), {})),
-      heard_(static_cast<size_t>(exchange_->size())),
+      announced_(EncodeJobMessage(0, Status(), {})),
+      acknowledged_(static_cast<size_t>(exchange_->size())),
       step_ns_(NowNs()) {}
 
 Job::~Job() {
@@ -119,7 +119,7 @@ bool Job::Settled() const {
   if (!finished_) return false;
   if (exchange_->rank() != 0) return true;
   const std::lock_guard<std::mutex> lock(mutex_);
-  return std::find(heard_.begin() + 1, heard_.end(), false) == heard_.end();
+  return std::find(acknowledged_.begin() + 1, acknowledged_.end(), false) == acknowledged_.end();
 }
 
 void Job::Stop() {
@@ -160,9 +160,9 @@ void Job::Schedule() {
   }
   try {
     if (step != kJobUndo && work_->sends(step)) {
-      core_->progress_queue->Run(slice);
+      context_->progress_queue->Run(slice);
     } else {
-      core_->blocking_executor->Schedule(slice);
+      context_->blocking_executor->Schedule(slice);
     }
   } catch (const std::bad_alloc&) {
     queued_ = false;
@@ -173,10 +173,10 @@ void Job::Schedule() {
 
 // What cannot be told for want of memory ends the job: the little that this takes may be there.
 void Job::EndWithoutMemory() {
-  core_->progress_queue->Run([self = shared_from_this()] {
+  context_->progress_queue->Run([self = shared_from_this()] {
     if (self->exchange_->rank() == 0) {
       self->Fail(base::OutOfMemory());
-      self->End(self->ToldStatus());  // where others were told of an end already
+      self->End(self->AnnouncedStatus());  // where others were told of an end already
     } else {
       self->ReportShortage();
     }
@@ -201,9 +201,9 @@ void Job::ReportShortage() {
   }));
 }
 
-Status Job::ToldStatus() const {
+Status Job::AnnouncedStatus() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return told_end_ ? told_status_ : base::OutOfMemory();
+  return announced_end_ ? announced_status_ : base::OutOfMemory();
 }
 
 void Job::RunSlice() {
@@ -240,7 +240,7 @@ Result<JobWork::State> Job::CallWork(int step, const std::string* news, std::str
       work_->Undo();
       return JobWork::State::kThrough;
     }
-    if (news != nullptr) work_->TakeNews(step, *news);
+    if (news != nullptr) work_->TakeDecision(step, *news);
     QUIRE_ASSIGN_OR_RETURN(const JobWork::State state, work_->Advance(step));
     if (state == JobWork::State::kThrough) *note = work_->Report(step);
     return state;
@@ -264,7 +264,7 @@ void Job::EndStep(Report report) {
     through_ = true;
   }
   if (exchange_->rank() == 0) return TakeReport(0, std::move(report));
-  core_->progress_queue->Run([self = shared_from_this(), report = std::move(report)] {
+  context_->progress_queue->Run([self = shared_from_this(), report = std::move(report)] {
     self->Guarded([&] { self->SendReport(report); });
   });
   exchange_->Nudge(this);
@@ -280,8 +280,8 @@ void Job::SendReport(const Report& report) {
     const Status& status = outcome.status;
     if (!status.ok()) self->Guarded([&] { self->NotReported(step, FromRank(0, status)); });
   };
-  const Status sent =
-      exchange_->StartThen(0, channel_, {}, EncodeNews(step, report.status, report.note), answered);
+  const Status sent = exchange_->StartThen(
+      0, channel_, {}, EncodeJobMessage(step, report.status, report.note), answered);
   if (!sent.ok()) NotReported(step, sent);
 }
 
@@ -296,8 +296,8 @@ void Job::NotReported(int step, const Status& why) {
 
 // What only this thread can do.
 void Job::Pump() {
-  core_->progress_queue->RunPending();
-  while (core_->blocking_executor->RunOne()) {
+  context_->progress_queue->RunPending();
+  while (context_->blocking_executor->RunOne()) {
   }
 }
 
@@ -333,9 +333,9 @@ void Job::LookForMissing() {
   const Status lives = exchange_->PeerStatus(missing);
   // To send may have to wait for room.
   if (!lives.ok()) {
-    core_->progress_queue->Run([self = shared_from_this(), lives] { self->Fail(lives); });
+    context_->progress_queue->Run([self = shared_from_this(), lives] { self->Fail(lives); });
   } else if (MayAsk(missing)) {
-    core_->progress_queue->Run(
+    context_->progress_queue->Run(
         [self = shared_from_this(), missing] { self->StartAsking(missing); });
   }
 }
@@ -345,7 +345,7 @@ uint64_t Job::NowNs() const {
 }
 
 uint64_t Job::TimeoutNs() const {
-  return core_->options.timeout_ms * base::kNsPerMs;
+  return context_->options.timeout_ms * base::kNsPerMs;
 }
 
 // Once for each deadline that a rank has been missing for.
@@ -381,13 +381,14 @@ void Job::StartAsking(int missing) {
   if (IsOver()) return;
   // What comes of the answer may have to be sent, which the callback must not do.
   const auto answered = [self = shared_from_this(), missing](const comm::Outcome& outcome) {
-    self->core_->progress_queue->Run(
+    self->context_->progress_queue->Run(
         [self, missing, asked = outcome.status, text = std::string(outcome.answer)] {
           self->Guarded([&] { self->TakeAsked(missing, asked, text); });
         });  // without memory for that: it asks again
   };
   const Status sent = base::OrOutOfMemory([&] {
-    return exchange_->StartThen(missing, channel_, {}, EncodeNews(kJobAsk, Status(), {}), answered);
+    return exchange_->StartThen(missing, channel_, {}, EncodeJobMessage(kJobAsk, Status(), {}),
+                                answered);
   });
   // Without memory or room, it is asked again after the next deadline.
   if (sent.ok() || sent.code() == Code::kTimedOut || sent.code() == Code::kOutOfMemory) return;
@@ -418,7 +419,7 @@ void Job::TakeAsked(int missing, const Status& asked, Slice present) {
 
 // Whether the thread that waits has something to do itself.
 bool Job::MayPump() const {
-  return core_->progress_queue->pending() || (queued_ && core_->manual_background);
+  return context_->progress_queue->pending() || (queued_ && context_->manual_background);
 }
 
 // The rank that is waited for; kNobody where this one has ended.
@@ -448,7 +449,7 @@ Status Job::AskMissing() {
     }
     std::string present;
     const Status asked =
-        exchange_->Ask(missing, channel_, {}, EncodeNews(kJobAsk, Status(), {}), &present);
+        exchange_->Ask(missing, channel_, {}, EncodeJobMessage(kJobAsk, Status(), {}), &present);
     TakeAsked(missing, asked, present);
   }
   return Hindrance(Missing());
@@ -476,7 +477,7 @@ Status Job::Hindrance(int missing) const {
 
 Status Job::Overdue(int rank, const std::string& lacking) const {
   return Status(Code::kTimedOut, "rank " + std::to_string(rank) + " has not " + lacking + " for " +
-                                     std::to_string(core_->options.timeout_ms) +
+                                     std::to_string(context_->options.timeout_ms) +
                                      " ms; it may be stopped or busy elsewhere (raise timeout_ms "
                                      "if it may take so long)");
 }

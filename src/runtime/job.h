@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "quire/database.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 
 namespace quire::runtime {
 
@@ -62,7 +62,7 @@ class JobWork {
     return std::string();
   }
   /// On every rank, before a step but the first: what rank 0 answered.
-  virtual void TakeNews(int /*step*/, const std::string& /*news*/) {}
+  virtual void TakeDecision(int /*step*/, const std::string& /*news*/) {}
   /// On rank 0: whether nothing that counts can come of the job any more, now that it failed in
   /// this step.
   virtual bool CanUndo(int /*step*/) { return false; }
@@ -82,13 +82,14 @@ class JobWork {
 
 class Job : public std::enable_shared_from_this<Job> {
  public:
-  /// Collective, but does not wait. `number`: of Core::TakeNumber, which the caller takes before
-  /// anything can fail on this rank alone. `what` is for errors: "the checkpoint of particles".
-  static std::shared_ptr<Job> Start(const std::shared_ptr<Core>& core, uint32_t number,
+  /// Collective, but does not wait. `number`: of ContextState::TakeNumber, which the caller takes
+  /// before anything can fail on this rank alone. `what` is for errors: "the checkpoint of
+  /// particles".
+  static std::shared_ptr<Job> Start(const std::shared_ptr<ContextState>& context, uint32_t number,
                                     std::string what, std::unique_ptr<JobWork> work);
   /// The same where all ranks wait for each other: if one cannot make its job, there is none on
   /// any. Call it within Together(). Returns the job's public face; `*job`, if asked for, is it.
-  static Result<std::unique_ptr<Event>> StartTogether(const std::shared_ptr<Core>& core,
+  static Result<std::unique_ptr<Event>> StartTogether(const std::shared_ptr<ContextState>& context,
                                                       uint32_t number, std::string what,
                                                       std::unique_ptr<JobWork> work,
                                                       std::shared_ptr<Job>* job = nullptr);
@@ -121,8 +122,8 @@ class Job : public std::enable_shared_from_this<Job> {
     Status status;
     std::string note;
   };
-  Job(std::shared_ptr<Core> core, std::string what, std::unique_ptr<JobWork> work);
-  static std::shared_ptr<Job> Prepare(const std::shared_ptr<Core>& core, uint32_t number,
+  Job(std::shared_ptr<ContextState> context, std::string what, std::unique_ptr<JobWork> work);
+  static std::shared_ptr<Job> Prepare(const std::shared_ptr<ContextState>& context, uint32_t number,
                                       std::string what, std::unique_ptr<JobWork> work);
   void Serve();
   void Schedule();
@@ -130,7 +131,7 @@ class Job : public std::enable_shared_from_this<Job> {
   void Guarded(const Part& part);
   void EndWithoutMemory();
   void ReportShortage();
-  Status ToldStatus() const;
+  Status AnnouncedStatus() const;
   void RunSlice();
   Result<JobWork::State> CallWork(int step, const std::string* news, std::string* note);
   void Finish();
@@ -142,14 +143,15 @@ class Job : public std::enable_shared_from_this<Job> {
   void TakePresent(int source, Slice text);
   void TakeReport(int source, Report report);
   void Decide();
-  Status Judge(int step, Status status, const std::vector<std::string>& notes, std::string* news);
+  Status Conclude(int step, Status status, const std::vector<std::string>& notes,
+                  std::string* news);
   Status AfterFailure(const Status& why) const;
-  void Proceed(int step, const Status& status, std::string news);
-  void Tell(int rank, bool again = true);
+  void EnterNext(int step, const Status& status, std::string news);
+  void Announce(int rank, bool again = true);
   Status SendNews(int rank, bool again);
-  void TellAgain(int rank);
-  void SetHeard(int rank);
-  void Go(int step, const Status& status, std::string news);
+  void AnnounceAgain(int rank);
+  void SetAcknowledged(int rank);
+  void EnterStep(int step, const Status& status, std::string news);
   void End(const Status& status);
   void Fail(const Status& status);
   void Pump();
@@ -172,7 +174,7 @@ class Job : public std::enable_shared_from_this<Job> {
   uint64_t NowNs() const;
   uint64_t TimeoutNs() const;
 
-  const std::shared_ptr<Core> core_;
+  const std::shared_ptr<ContextState> context_;
   comm::Exchange* const exchange_;
   const std::string what_;
   const std::unique_ptr<JobWork> work_;
@@ -194,10 +196,10 @@ class Job : public std::enable_shared_from_this<Job> {
   bool stopped_ = false;
   Status status_;                // once ended_
   std::vector<Report> reports_;  // rank 0: of step_
-  std::string told_;             // rank 0: the news that all get, encoded
-  bool told_end_ = false;        // rank 0: they are the last
-  Status told_status_;           // rank 0: which the last have
-  std::vector<bool> heard_;      // rank 0: the ranks that have received the end, or cannot
+  std::string announced_;        // rank 0: the news that all get, encoded
+  bool announced_end_ = false;   // rank 0: they are the last
+  Status announced_status_;      // rank 0: which the last have
+  std::vector<bool> acknowledged_;  // rank 0: the ranks that have received the end, or cannot
   Status undone_for_;            // rank 0: why it is being undone
   uint64_t step_ns_;             // when step_ began
   int watched_rank_ = -1;        // that was asked last

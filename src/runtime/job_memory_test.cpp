@@ -57,7 +57,7 @@ class HungryWork final : public JobWork {
     Eat(Call::kTakeReports);
     return std::string();
   }
-  void TakeNews(int, const std::string&) override { Eat(Call::kTakeNews); }
+  void TakeDecision(int, const std::string&) override { Eat(Call::kTakeNews); }
   bool CanUndo(int) override { return true; }
   void Undo() override {
     ++shared_.undone;
@@ -79,11 +79,11 @@ class HungryWork final : public JobWork {
 };
 
 void RunRanks(int count, bool by_turns, uint64_t timeout_ms,
-              const std::function<void(const std::shared_ptr<Core>&)>& program) {
+              const std::function<void(const std::shared_ptr<ContextState>&)>& program) {
   RunSimRanks({.rank_count = count, .by_turns = by_turns, .timeout_ms = timeout_ms},
-              [&](const std::shared_ptr<Core>& core) {
-                program(core);
-                ASSERT_OK(core->exchange->Barrier());
+              [&](const std::shared_ptr<ContextState>& context) {
+                program(context);
+                ASSERT_OK(context->exchange->Barrier());
               });
 }
 
@@ -92,7 +92,7 @@ class JobMemory : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Calls, JobMemory,
                          testing::Values(Case{"Advance", Call::kAdvance},
                                          Case{"AdvanceThatSends", Call::kSend},
-                                         Case{"TakeNews", Call::kTakeNews},
+                                         Case{"TakeDecision", Call::kTakeNews},
                                          Case{"Report", Call::kReport},
                                          Case{"TakeReports", Call::kTakeReports},
                                          Case{"Undo", Call::kUndo, Code::kNoSpace},
@@ -107,10 +107,9 @@ TEST_P(JobMemory, ThatIsNotThereEndsTheJobOnAllRanksAlike) {
         Shared shared;
         shared.call = GetParam().call;
         shared.rank = rank;
-        RunRanks(count, by_turns, 60'000, [&](const std::shared_ptr<Core>& core) {
-          const auto job =
-              Job::Start(core, core->TakeNumber(), "the test",
-                         std::make_unique<HungryWork>(core->rank(), &shared));
+        RunRanks(count, by_turns, 60'000, [&](const std::shared_ptr<ContextState>& context) {
+          const auto job = Job::Start(context, context->TakeNumber(), "the test",
+                                      std::make_unique<HungryWork>(context->rank(), &shared));
           const Status told = job->Wait();
           EXPECT_EQ(told.code(), GetParam().told) << told.ToString();
           if (told.code() != Code::kOutOfMemory) return;
@@ -169,13 +168,13 @@ class PublishingWork final : public JobWork {
 
 TEST(JobReport, ThatFindsNoMemoryLeavesTheOutcomeToRankZero) {
   for (int count = 2; count <= 3; ++count) {
-    RunRanks(count, false, 60'000, [&](const std::shared_ptr<Core>& core) {
-      const bool starved = core->rank() == count - 1;
-      const auto hungry = std::make_shared<HungryExecutor>(core->blocking_executor);
-      core->progress_queue = std::make_unique<ProgressQueue>(core->exchange.get(), hungry);
+    RunRanks(count, false, 60'000, [&](const std::shared_ptr<ContextState>& context) {
+      const bool starved = context->rank() == count - 1;
+      const auto hungry = std::make_shared<HungryExecutor>(context->blocking_executor);
+      context->progress_queue = std::make_unique<ProgressQueue>(context->exchange.get(), hungry);
       const auto job = Job::Start(
-          core, core->TakeNumber(), "the test",
-          std::make_unique<PublishingWork>(core->rank(), starved ? hungry.get() : nullptr));
+          context, context->TakeNumber(), "the test",
+          std::make_unique<PublishingWork>(context->rank(), starved ? hungry.get() : nullptr));
       EXPECT_OK(job->Wait());
     });
   }
@@ -187,15 +186,15 @@ TEST(JobStart, WithoutMemoryEndsTheWorkAtOnce) {
     Shared shared;
     shared.call = Call::kAttach;
     shared.rank = count - 1;
-    RunRanks(count, false, 3000, [&](const std::shared_ptr<Core>& core) {
-      auto work = std::make_unique<HungryWork>(core->rank(), &shared);
-      if (core->rank() == shared.rank) {
-        EXPECT_THROW(Job::Start(core, core->TakeNumber(), "the test",
-                                std::move(work)), std::bad_alloc);
+    RunRanks(count, false, 3000, [&](const std::shared_ptr<ContextState>& context) {
+      auto work = std::make_unique<HungryWork>(context->rank(), &shared);
+      if (context->rank() == shared.rank) {
+        EXPECT_THROW(Job::Start(context, context->TakeNumber(), "the test", std::move(work)),
+                     std::bad_alloc);
         EXPECT_GE(shared.finished, 1);
         while (shared.finished < count) std::this_thread::yield();
       } else {
-        const auto job = Job::Start(core, core->TakeNumber(), "the test", std::move(work));
+        const auto job = Job::Start(context, context->TakeNumber(), "the test", std::move(work));
         Status told = Status(Code::kTimedOut, "");
         while (told.code() == Code::kTimedOut) told = job->Wait();
         EXPECT_EQ(told.code(), Code::kPeerFailed) << told.ToString();

@@ -57,7 +57,7 @@ class StepWork final : public JobWork {
     if (step == 1) shared_.notes = reports;
     return "after " + std::to_string(step);
   }
-  void TakeNews(int step, const std::string& news) override {
+  void TakeDecision(int step, const std::string& news) override {
     EXPECT_EQ(news, "after " + std::to_string(step - 1));
     ++shared_.told;
   }
@@ -72,7 +72,7 @@ class StepWork final : public JobWork {
 
 class Jobs : public testing::TestWithParam<bool> {
  protected:
-  void Run(int count, const std::function<void(const std::shared_ptr<Core>&)>& program) {
+  void Run(int count, const std::function<void(const std::shared_ptr<ContextState>&)>& program) {
     RunSimRanks({.rank_count = count, .by_turns = GetParam(), .timeout_ms = kTimeoutMs}, program);
   }
 };
@@ -83,16 +83,15 @@ INSTANTIATE_TEST_SUITE_P(Modes, Jobs, testing::Values(true, false),
 TEST_P(Jobs, GoThroughTheirStepsTogether) {
   for (int count = 1; count <= 4; ++count) {
     Shared shared;
-    Run(count, [&](const std::shared_ptr<Core>& core) {
-      const int rank = core->rank();
-      const auto job =
-          Job::Start(core, core->TakeNumber(), "the test",
-                     std::make_unique<StepWork>(rank, count, &shared));
+    Run(count, [&](const std::shared_ptr<ContextState>& context) {
+      const int rank = context->rank();
+      const auto job = Job::Start(context, context->TakeNumber(), "the test",
+                                  std::make_unique<StepWork>(rank, count, &shared));
       ASSERT_OK(job->Wait());
       EXPECT_TRUE(job->Ready());
       EXPECT_EQ(job->Progress().bytes_done, 30u);
       ASSERT_OK(job->Wait());
-      ASSERT_OK(core->exchange->Barrier());
+      ASSERT_OK(context->exchange->Barrier());
     });
     EXPECT_EQ(shared.finished.load(), count);
     EXPECT_EQ(shared.told.load(), 2 * count);
@@ -105,15 +104,14 @@ TEST_P(Jobs, EndOnAllRanksWithTheFailureOfOne) {
   for (const int failing : {0, 1, 2}) {
     Shared shared;
     shared.failing_rank = failing;
-    Run(3, [&](const std::shared_ptr<Core>& core) {
-      const auto job =
-          Job::Start(core, core->TakeNumber(), "the test",
-                     std::make_unique<StepWork>(core->rank(), 3, &shared));
+    Run(3, [&](const std::shared_ptr<ContextState>& context) {
+      const auto job = Job::Start(context, context->TakeNumber(), "the test",
+                                  std::make_unique<StepWork>(context->rank(), 3, &shared));
       const Status status = job->Wait();
       EXPECT_EQ(status.code(), Code::kNoSpace);
       EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(failing)));
       EXPECT_THAT(status.message(), HasSubstr("the disk is full"));
-      ASSERT_OK(core->exchange->Barrier());
+      ASSERT_OK(context->exchange->Barrier());
     });
     EXPECT_EQ(shared.finished.load(), 3);
     EXPECT_EQ(shared.in_step[2].load(), 0);
@@ -123,15 +121,14 @@ TEST_P(Jobs, EndOnAllRanksWithTheFailureOfOne) {
 TEST_P(Jobs, GoOnWithoutTheirHandleAndBesideEachOther) {
   Shared first;
   Shared second;
-  Run(2, [&](const std::shared_ptr<Core>& core) {
-    Job::Start(core, core->TakeNumber(), "the first",
-               std::make_unique<StepWork>(core->rank(), 2, &first));
-    const auto job =
-        Job::Start(core, core->TakeNumber(), "the second",
-                   std::make_unique<StepWork>(core->rank(), 2, &second));
+  Run(2, [&](const std::shared_ptr<ContextState>& context) {
+    Job::Start(context, context->TakeNumber(), "the first",
+               std::make_unique<StepWork>(context->rank(), 2, &first));
+    const auto job = Job::Start(context, context->TakeNumber(), "the second",
+                                std::make_unique<StepWork>(context->rank(), 2, &second));
     ASSERT_OK(job->Wait());
-    for (const std::shared_ptr<Job>& other : core->jobs) ASSERT_OK(other->Wait());
-    ASSERT_OK(core->exchange->Barrier());
+    for (const std::shared_ptr<Job>& other : context->jobs) ASSERT_OK(other->Wait());
+    ASSERT_OK(context->exchange->Barrier());
   });
   EXPECT_EQ(first.finished.load(), 2);
   EXPECT_EQ(second.finished.load(), 2);
@@ -145,18 +142,19 @@ class StuckWork final : public JobWork {
 };
 
 // A job that rank `stuck` never gets through, and the others do at once.
-std::shared_ptr<Job> StartStuck(const std::shared_ptr<Core>& core, int stuck, Shared* shared) {
+std::shared_ptr<Job> StartStuck(const std::shared_ptr<ContextState>& context, int stuck,
+                                Shared* shared) {
   std::unique_ptr<JobWork> work = std::make_unique<StuckWork>();
-  if (core->rank() != stuck) work = std::make_unique<StepWork>(0, 0, shared);
-  return Job::Start(core, core->TakeNumber(), "the test", std::move(work));
+  if (context->rank() != stuck) work = std::make_unique<StepWork>(0, 0, shared);
+  return Job::Start(context, context->TakeNumber(), "the test", std::move(work));
 }
 
 TEST_P(Jobs, EndWhenARankDies) {
   for (const int dying : {0, 1}) {
-    Run(2, [&](const std::shared_ptr<Core>& core) {
+    Run(2, [&](const std::shared_ptr<ContextState>& context) {
       Shared shared;
-      const auto job = StartStuck(core, dying, &shared);
-      if (core->rank() == dying) return;  // its transport ends: to the other it is dead
+      const auto job = StartStuck(context, dying, &shared);
+      if (context->rank() == dying) return;  // its transport ends: to the other it is dead
       const Status status = job->Wait();
       EXPECT_EQ(status.code(), Code::kPeerFailed) << status.ToString();
     });
@@ -166,10 +164,10 @@ TEST_P(Jobs, EndWhenARankDies) {
 // A program that computes, and looks now and then.
 TEST_P(Jobs, EndWhenARankDiesAndTheOthersOnlyPoll) {
   for (const int dying : {0, 1}) {
-    Run(2, [&](const std::shared_ptr<Core>& core) {
+    Run(2, [&](const std::shared_ptr<ContextState>& context) {
       Shared shared;
-      const auto job = StartStuck(core, dying, &shared);
-      if (core->rank() == dying) return;
+      const auto job = StartStuck(context, dying, &shared);
+      if (context->rank() == dying) return;
       while (!job->Ready()) std::this_thread::yield();
       EXPECT_EQ(job->Wait().code(), Code::kPeerFailed) << job->Wait().ToString();
     });
@@ -181,11 +179,11 @@ TEST_P(Jobs, EndWhereARankHasGivenThemUp) {
   for (const int leaving : {0, 1}) {
     std::atomic<bool> ended{false};
     Shared shared;
-    Run(2, [&](const std::shared_ptr<Core>& core) {
-      const auto job = StartStuck(core, leaving, &shared);
-      if (core->rank() == leaving) {
+    Run(2, [&](const std::shared_ptr<ContextState>& context) {
+      const auto job = StartStuck(context, leaving, &shared);
+      if (context->rank() == leaving) {
         job->Stop();
-        while (!ended) core->exchange->Progress();
+        while (!ended) context->exchange->Progress();
         return;
       }
       const Status status = job->Wait();
@@ -203,21 +201,21 @@ TEST_P(Jobs, EndWhereARankHasGivenThemUpAndTheOthersOnlyPoll) {
   for (const int leaving : {0, 1, 2}) {
     std::atomic<int> ended{0};
     Shared shared;
-    Run(kCount, [&](const std::shared_ptr<Core>& core) {
-      const auto job = StartStuck(core, leaving, &shared);
-      io::Clock& clock = core->exchange->transport().clock();
+    Run(kCount, [&](const std::shared_ptr<ContextState>& context) {
+      const auto job = StartStuck(context, leaving, &shared);
+      io::Clock& clock = context->exchange->transport().clock();
       const uint64_t begin_ns = clock.NowNs();
-      if (core->rank() == leaving) job->Stop();
+      if (context->rank() == leaving) job->Stop();
       while (!job->Ready() && clock.NowNs() - begin_ns < 20 * kTimeoutMs * kNsPerMs) {
         clock.SleepNs(10 * kNsPerMs);
       }
-      EXPECT_TRUE(job->Ready()) << "rank " << core->rank() << " where " << leaving << " left";
-      if (core->rank() != leaving && job->Ready()) {
+      EXPECT_TRUE(job->Ready()) << "rank " << context->rank() << " where " << leaving << " left";
+      if (context->rank() != leaving && job->Ready()) {
         EXPECT_EQ(job->Wait().code(), Code::kPeerFailed) << job->Wait().ToString();
       }
       ++ended;
       while (ended < kCount) {
-        core->exchange->Progress();
+        context->exchange->Progress();
         clock.SleepNs(10 * kNsPerMs);
       }
     });
@@ -229,20 +227,20 @@ TEST_P(Jobs, EndWhereARankHasGivenThemUpAndRankZeroDoesNotLook) {
   constexpr int kCount = 3;
   std::atomic<int> ended{1};  // rank 0 waits for none
   Shared shared;
-  Run(kCount, [&](const std::shared_ptr<Core>& core) {
-    const auto job = StartStuck(core, 1, &shared);
-    io::Clock& clock = core->exchange->transport().clock();
+  Run(kCount, [&](const std::shared_ptr<ContextState>& context) {
+    const auto job = StartStuck(context, 1, &shared);
+    io::Clock& clock = context->exchange->transport().clock();
     const uint64_t begin_ns = clock.NowNs();
-    if (core->rank() == 1) job->Stop();
-    while (core->rank() == 2 && !job->Ready() &&
+    if (context->rank() == 1) job->Stop();
+    while (context->rank() == 2 && !job->Ready() &&
            clock.NowNs() - begin_ns < 20 * kTimeoutMs * kNsPerMs) {
       clock.SleepNs(10 * kNsPerMs);
     }
-    EXPECT_TRUE(core->rank() != 2 || job->Ready());
-    if (core->rank() != 0) ++ended;
+    EXPECT_TRUE(context->rank() != 2 || job->Ready());
+    if (context->rank() != 0) ++ended;
     while (ended < kCount) {
-      core->Progress();
-      while (core->manual_background && core->blocking_executor->RunOne()) {
+      context->Progress();
+      while (context->manual_background && context->blocking_executor->RunOne()) {
       }
       clock.SleepNs(10 * kNsPerMs);
     }
@@ -262,25 +260,24 @@ void LostNews::LoseNews(bool only_polls) {
   std::atomic<bool> filled{false};
   std::atomic<bool> ended{false};
   Shared shared;
-  Run(2, [&](const std::shared_ptr<Core>& core) {
-    comm::Exchange& exchange = *core->exchange;
-    if (core->rank() == 0) {
+  Run(2, [&](const std::shared_ptr<ContextState>& context) {
+    comm::Exchange& exchange = *context->exchange;
+    if (context->rank() == 0) {
       // Nobody serves this on rank 1: it fills the window for good.
       const std::string body(5 << 20, 'x');
       EXPECT_OK(exchange.StartThen(1, 4711 << 8, {}, body, [](const comm::Outcome&) {}));
       filled = true;
     }
-    const auto job =
-        Job::Start(core, core->TakeNumber(), "the test",
-                   std::make_unique<StepWork>(core->rank(), 2, &shared));
-    if (core->rank() == 1 && only_polls) {
+    const auto job = Job::Start(context, context->TakeNumber(), "the test",
+                                std::make_unique<StepWork>(context->rank(), 2, &shared));
+    if (context->rank() == 1 && only_polls) {
       while (!job->Ready()) exchange.transport().clock().SleepNs(10 * kNsPerMs);
     }
     Status status = job->Wait();
     while (status.code() == Code::kTimedOut) status = job->Wait();
     EXPECT_OK(status);
     while (!filled) exchange.Progress();  // a slow rank 0 may only begin to send now
-    if (core->rank() == 1) ended = true;
+    if (context->rank() == 1) ended = true;
     while (!ended) exchange.Progress();
   });
   EXPECT_EQ(shared.in_step[2].load(), 2);
@@ -309,7 +306,7 @@ class Hindered : public testing::TestWithParam<bool> {
   static uint64_t Deadlines(int count) {
     return static_cast<uint64_t>(count) * timeout_ms() * kNsPerMs;
   }
-  void Run(const std::function<void(const std::shared_ptr<Core>&)>& program) {
+  void Run(const std::function<void(const std::shared_ptr<ContextState>&)>& program) {
     RunSimRanks({.rank_count = kCount,
                  .by_turns = GetParam(),
                  .seed = ++seed_,
@@ -317,11 +314,12 @@ class Hindered : public testing::TestWithParam<bool> {
                  .mishaps = [this](comm::SimNetwork& network) { network_ = &network; }},
                 program);
   }
-  void WaitHindered(const std::shared_ptr<Core>& core, const std::shared_ptr<Job>& job,
+  void WaitHindered(const std::shared_ptr<ContextState>& context, const std::shared_ptr<Job>& job,
                     int at_fault);
-  void ProgressUntil(const std::shared_ptr<Core>& core, const std::function<bool()>& done);
-  void Progress(const std::shared_ptr<Core>& core, uint64_t ns);
-  std::shared_ptr<Job> StartHeld(const std::shared_ptr<Core>& core, bool held,
+  void ProgressUntil(const std::shared_ptr<ContextState>& context,
+                     const std::function<bool()>& done);
+  void Progress(const std::shared_ptr<ContextState>& context, uint64_t ns);
+  std::shared_ptr<Job> StartHeld(const std::shared_ptr<ContextState>& context, bool held,
                                  JobWork::State state, uint64_t ns);
 
   uint64_t seed_ = 0;
@@ -333,9 +331,9 @@ INSTANTIATE_TEST_SUITE_P(Modes, Hindered, testing::Values(true, false),
                          [](const auto& mode) { return mode.param ? "Seeded" : "Threads"; });
 
 // The wait gives up soon, and names the rank; a later one goes on to the job's end.
-void Hindered::WaitHindered(const std::shared_ptr<Core>& core, const std::shared_ptr<Job>& job,
-                            int at_fault) {
-  io::Clock& clock = core->exchange->transport().clock();
+void Hindered::WaitHindered(const std::shared_ptr<ContextState>& context,
+                            const std::shared_ptr<Job>& job, int at_fault) {
+  io::Clock& clock = context->exchange->transport().clock();
   const uint64_t begin_ns = clock.NowNs();
   const std::string name = "the test: rank " + std::to_string(at_fault) + " has not ";
   bool named = false;  // in real time another rank may be slow as well, and be named before
@@ -348,17 +346,17 @@ void Hindered::WaitHindered(const std::shared_ptr<Core>& core, const std::shared
     named = named || status.message().find(name) != std::string::npos;
     status = job->Wait();
   }
-  EXPECT_TRUE(named) << "rank " << core->rank() << ", rank " << at_fault << " at fault";
+  EXPECT_TRUE(named) << "rank " << context->rank() << ", rank " << at_fault << " at fault";
   EXPECT_OK(status);
 }
 
-void Hindered::ProgressUntil(const std::shared_ptr<Core>& core,
+void Hindered::ProgressUntil(const std::shared_ptr<ContextState>& context,
                              const std::function<bool()>& done) {
   while (!done()) {
-    core->Progress();
-    while (core->manual_background && core->blocking_executor->RunOne()) {
+    context->Progress();
+    while (context->manual_background && context->blocking_executor->RunOne()) {
     }
-    core->exchange->transport().clock().SleepNs(10 * kNsPerMs);
+    context->exchange->transport().clock().SleepNs(10 * kNsPerMs);
   }
 }
 
@@ -368,22 +366,22 @@ TEST_P(Hindered, AllRanksHearThatOneOfThemIsStopped) {
     ended_ = 0;
     std::atomic<int> begun{0};
     Shared shared;
-    Run([&](const std::shared_ptr<Core>& core) {
-      const int rank = core->rank();
+    Run([&](const std::shared_ptr<ContextState>& context) {
+      const int rank = context->rank();
       ++begun;
-      ProgressUntil(core, [&] { return begun == kCount; });
+      ProgressUntil(context, [&] { return begun == kCount; });
       if (rank == kAtFault) network_->Stop(rank, Deadlines(kHinderedDeadlines));
-      const auto job = Job::Start(core, core->TakeNumber(), "the test",
+      const auto job = Job::Start(context, context->TakeNumber(), "the test",
                                   std::make_unique<StepWork>(rank, kCount, &shared));
       if (rank == kAtFault) {
         Status status = job->Wait();
         while (status.code() == Code::kTimedOut) status = job->Wait();
         EXPECT_OK(status);
       } else if (rank >= first_waiting) {
-        WaitHindered(core, job, kAtFault);
+        WaitHindered(context, job, kAtFault);
       }
       ++ended_;
-      ProgressUntil(core, [&] { return ended_ == kCount; });
+      ProgressUntil(context, [&] { return ended_ == kCount; });
     });
     EXPECT_EQ(shared.finished.load(), kCount);
   }
@@ -403,39 +401,39 @@ class HeldWork final : public JobWork {
 };
 
 // Starts a job of which this rank's part, if it is `held`, says `state` for so long.
-std::shared_ptr<Job> Hindered::StartHeld(const std::shared_ptr<Core>& core, bool held,
+std::shared_ptr<Job> Hindered::StartHeld(const std::shared_ptr<ContextState>& context, bool held,
                                          JobWork::State state, uint64_t ns) {
   auto work = std::make_unique<HeldWork>(held, state);
   HeldWork* const mine = work.get();
-  const auto job = Job::Start(core, core->TakeNumber(), "the test", std::move(work));
+  const auto job = Job::Start(context, context->TakeNumber(), "the test", std::move(work));
   if (held) {
-    Progress(core, ns);
+    Progress(context, ns);
     mine->Release();
     job->Resume();
   }
   return job;
 }
 
-void Hindered::Progress(const std::shared_ptr<Core>& core, uint64_t ns) {
-  io::Clock& clock = core->exchange->transport().clock();
+void Hindered::Progress(const std::shared_ptr<ContextState>& context, uint64_t ns) {
+  io::Clock& clock = context->exchange->transport().clock();
   const uint64_t end_ns = clock.NowNs() + ns;
-  ProgressUntil(core, [&] { return clock.NowNs() > end_ns; });
+  ProgressUntil(context, [&] { return clock.NowNs() > end_ns; });
 }
 
 TEST_P(Hindered, AllRanksHearThatOneOfThemLivesButDoesNotGoOn) {
   for (const int at_fault : RanksAtFault()) {
     ended_ = 0;
-    Run([&](const std::shared_ptr<Core>& core) {
-      const bool held = core->rank() == at_fault;
+    Run([&](const std::shared_ptr<ContextState>& context) {
+      const bool held = context->rank() == at_fault;
       const auto job =
-          StartHeld(core, held, JobWork::State::kWaiting, Deadlines(kHinderedDeadlines));
+          StartHeld(context, held, JobWork::State::kWaiting, Deadlines(kHinderedDeadlines));
       if (held) {
         EXPECT_OK(job->Wait());
       } else {
-        WaitHindered(core, job, at_fault);
+        WaitHindered(context, job, at_fault);
       }
       ++ended_;
-      ProgressUntil(core, [&] { return ended_ == kCount; });
+      ProgressUntil(context, [&] { return ended_ == kCount; });
     });
   }
 }
@@ -443,12 +441,12 @@ TEST_P(Hindered, AllRanksHearThatOneOfThemLivesButDoesNotGoOn) {
 TEST_P(Hindered, NobodyGivesUpWhereTheProgramOfOneTakesItsTime) {
   for (const int late : RanksAtFault()) {
     ended_ = 0;
-    Run([&](const std::shared_ptr<Core>& core) {
-      const auto job = StartHeld(core, core->rank() == late, JobWork::State::kForProgram,
+    Run([&](const std::shared_ptr<ContextState>& context) {
+      const auto job = StartHeld(context, context->rank() == late, JobWork::State::kForProgram,
                                  Deadlines(kFewDeadlines));
       EXPECT_OK(job->Wait());
       ++ended_;
-      ProgressUntil(core, [&] { return ended_ == kCount; });
+      ProgressUntil(context, [&] { return ended_ == kCount; });
     });
   }
 }
@@ -462,20 +460,20 @@ INSTANTIATE_TEST_SUITE_P(Modes, HinderedByTurns, testing::Values(true),
 TEST_P(HinderedByTurns, NobodyGivesUpForAQuestionOfLongAgo) {
   for (int i = 0; i < 10; ++i) {
     ended_ = 0;
-    Run([&](const std::shared_ptr<Core>& core) {
-      const int rank = core->rank();
+    Run([&](const std::shared_ptr<ContextState>& context) {
+      const int rank = context->rank();
       if (rank == kAtFault) network_->Stop(rank, Deadlines(kHinderedDeadlines));
-      const auto job = StartHeld(core, rank == kAtFault, JobWork::State::kForProgram,
+      const auto job = StartHeld(context, rank == kAtFault, JobWork::State::kForProgram,
                                  Deadlines(kLongDeadlines) + Deadlines(3) / 2);
       if (rank == 0) {
         EXPECT_CODE(job->Wait(), Code::kTimedOut);
-        Progress(core, Deadlines(kLongDeadlines));
+        Progress(context, Deadlines(kLongDeadlines));
       } else if (rank != kAtFault) {
-        Progress(core, Deadlines(kLongDeadlines - 1));
+        Progress(context, Deadlines(kLongDeadlines - 1));
       }
       EXPECT_OK(job->Wait());
       ++ended_;
-      ProgressUntil(core, [&] { return ended_ == kCount; });
+      ProgressUntil(context, [&] { return ended_ == kCount; });
     });
   }
 }
@@ -483,22 +481,22 @@ TEST_P(HinderedByTurns, NobodyGivesUpForAQuestionOfLongAgo) {
 TEST_P(Hindered, NobodyGivesUpWhereOneIsSlow) {
   for (const int slow : RanksAtFault()) {
     ended_ = 0;
-    Run([&](const std::shared_ptr<Core>& core) {
-      const bool held = core->rank() == slow;
+    Run([&](const std::shared_ptr<ContextState>& context) {
+      const bool held = context->rank() == slow;
       auto work = std::make_unique<HeldWork>(held, JobWork::State::kWaiting);
       HeldWork* const mine = work.get();
-      const auto job = Job::Start(core, core->TakeNumber(), "the test", std::move(work));
+      const auto job = Job::Start(context, context->TakeNumber(), "the test", std::move(work));
       for (int slices = 0; held && slices < 5 * kFewDeadlines; ++slices) {
-        io::Clock& clock = core->exchange->transport().clock();
+        io::Clock& clock = context->exchange->transport().clock();
         const uint64_t end_ns = clock.NowNs() + Deadlines(1) / 5;
-        ProgressUntil(core, [&] { return clock.NowNs() > end_ns; });
+        ProgressUntil(context, [&] { return clock.NowNs() > end_ns; });
         job->Resume();
       }
       mine->Release();
       job->Resume();
       EXPECT_OK(job->Wait());
       ++ended_;
-      ProgressUntil(core, [&] { return ended_ == kCount; });
+      ProgressUntil(context, [&] { return ended_ == kCount; });
     });
   }
 }
@@ -527,14 +525,15 @@ TEST_P(Jobs, AreTakenBackOnAllRanksBeforeTheyEnd) {
   for (const int failing_step : {0, 1}) {
     for (int count = 2; count <= 4; ++count) {
       std::atomic<int> done{0};
-      Run(count, [&](const std::shared_ptr<Core>& core) {
-        const auto job = Job::Start(core, core->TakeNumber(), "the test",
-                                    std::make_unique<UndoWork>(core->rank(), failing_step, &done));
+      Run(count, [&](const std::shared_ptr<ContextState>& context) {
+        const auto job =
+            Job::Start(context, context->TakeNumber(), "the test",
+                       std::make_unique<UndoWork>(context->rank(), failing_step, &done));
         const Status status = job->Wait();
         EXPECT_EQ(status.code(), Code::kIo);
         EXPECT_THAT(status.message(), HasSubstr("rank 1: broken"));
         EXPECT_EQ(done.load(), failing_step == 0 ? 0 : count);
-        ASSERT_OK(core->exchange->Barrier());
+        ASSERT_OK(context->exchange->Barrier());
       });
     }
   }
@@ -542,9 +541,9 @@ TEST_P(Jobs, AreTakenBackOnAllRanksBeforeTheyEnd) {
 
 TEST_P(Jobs, ThatAreStoppedRunNoMore) {
   Shared shared;
-  Run(1, [&](const std::shared_ptr<Core>& core) {
-    const auto job = Job::Start(core, core->TakeNumber(), "the test",
-                                std::make_unique<StuckWork>());
+  Run(1, [&](const std::shared_ptr<ContextState>& context) {
+    const auto job =
+        Job::Start(context, context->TakeNumber(), "the test", std::make_unique<StuckWork>());
     job->Stop();
     EXPECT_TRUE(job->Ready());
     EXPECT_THAT(job->Wait().message(), HasSubstr("given up"));

@@ -19,8 +19,8 @@ Partitioner GuardedPartitioner(Partitioner partitioner);
 /// `rank_count`: kInvalidArgument, or kOutOfMemory if it threw std::bad_alloc.
 Status NoSuchOwner(int owner, int rank_count);
 
-/// Returns what `guarded`, a guarded partitioner, answers, which may be no rank of `rank_count`, or,
-/// if that is empty, the rank that `hash`, the hash of `key`, picks.
+/// Returns what `guarded`, a guarded partitioner, answers, which may be no rank of `rank_count`,
+/// or, if that is empty, the rank that `hash`, the hash of `key`, picks.
 ///
 /// Errors  What the partitioner threw: kOutOfMemory of std::bad_alloc, else kInvalidArgument.
 Result<int> AnswerOf(const Partitioner& guarded, Slice key, uint64_t hash, int rank_count);

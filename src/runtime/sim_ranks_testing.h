@@ -1,5 +1,5 @@
-/// Ranks in this process, each with a core over the simulated network: for tests of what stands on
-/// a core alone.
+/// Ranks in this process, each with a context over the simulated network: for tests of what stands
+/// on a context alone.
 ///
 /// Layer      runtime (tests only)
 /// Threads    one; the program runs on one thread per rank
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "comm/sim/sim_transport.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 
 namespace quire::runtime {
 
@@ -28,9 +28,9 @@ struct SimRanksOptions {
   std::function<void(comm::SimNetwork& network)> mishaps = {};
 };
 
-/// Runs `program` on every rank to its end. The end of a core is not collective.
+/// Runs `program` on every rank to its end. The end of a context is not collective.
 inline void RunSimRanks(const SimRanksOptions& options,
-                        const std::function<void(const std::shared_ptr<Core>&)>& program) {
+                        const std::function<void(const std::shared_ptr<ContextState>&)>& program) {
   comm::SimNetwork::Options network_options;
   network_options.rank_count = options.rank_count;
   network_options.deterministic = options.by_turns;
@@ -38,23 +38,23 @@ inline void RunSimRanks(const SimRanksOptions& options,
   const auto network = comm::SimNetwork::Create(network_options);
   if (options.mishaps) options.mishaps(*network);
   network->Run([&](int rank, std::unique_ptr<comm::Transport> transport) {
-    auto core = std::make_shared<Core>();
-    core->executor = options.by_turns
-                         ? base::NewManualExecutor()
-                         : base::NewThreadPool(options.background_threads, "test").value();
-    core->blocking_executor = core->executor;
-    core->manual_background = options.by_turns;
-    core->options.timeout_ms = options.timeout_ms;
-    core->repository = options.repository;
-    core->budget = std::make_unique<MemoryBudget>(options.memory_bytes);
-    if (options.file_system) core->fs = options.file_system(rank);
-    core->exchange =
+    auto context = std::make_shared<ContextState>();
+    context->executor = options.by_turns
+                            ? base::NewManualExecutor()
+                            : base::NewThreadPool(options.background_threads, "test").value();
+    context->blocking_executor = context->executor;
+    context->manual_background = options.by_turns;
+    context->options.timeout_ms = options.timeout_ms;
+    context->repository = options.repository;
+    context->budget = std::make_unique<MemoryBudget>(options.memory_bytes);
+    if (options.file_system) context->fs = options.file_system(rank);
+    context->exchange =
         comm::Exchange::Create(std::move(transport), {.timeout_ms = options.timeout_ms});
-    core->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
-    core->progress_queue =
-        std::make_unique<ProgressQueue>(core->exchange.get(), core->blocking_executor);
-    program(core);
-    core->End();
+    context->exchange->Serve(kPingChannel, [](int, Slice, std::string*) { return Status(); });
+    context->progress_queue =
+        std::make_unique<ProgressQueue>(context->exchange.get(), context->blocking_executor);
+    program(context);
+    context->End();
   });
 }
 

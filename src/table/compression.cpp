@@ -69,7 +69,7 @@ const Buffer* Compressor::Compress(Slice raw) {
 }
 
 bool RawSize(Slice stored, uint64_t* raw_size, Slice* body) {
-  base::Reader reader(stored);
+  base::ByteReader reader(stored);
   if (!reader.Varint(raw_size) || *raw_size > kCompressedRawBytesMax) return false;
   *body = reader.rest();
   return true;

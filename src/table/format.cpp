@@ -45,7 +45,7 @@ void PutTombstones(const std::vector<RangeTombstone>& tombstones, std::string* t
   }
 }
 
-bool ReadSegments(base::Reader* reader, std::vector<SegmentUse>* segments) {
+bool ReadSegments(base::ByteReader* reader, std::vector<SegmentUse>* segments) {
   uint64_t count = 0;
   if (!reader->Varint(&count) || count > reader->rest().size() / 2) return false;
   for (uint64_t i = 0; i < count; ++i) {
@@ -57,7 +57,7 @@ bool ReadSegments(base::Reader* reader, std::vector<SegmentUse>* segments) {
   return true;
 }
 
-bool ReadTombstones(base::Reader* reader, std::vector<RangeTombstone>* tombstones) {
+bool ReadTombstones(base::ByteReader* reader, std::vector<RangeTombstone>* tombstones) {
   uint64_t count = 0;
   if (!reader->Varint(&count) || count > reader->rest().size() / 3) return false;
   for (uint64_t i = 0; i < count; ++i) {
@@ -92,7 +92,7 @@ std::string EncodeFooter(const Footer& footer) {
 }
 
 Result<Footer> DecodeFooter(Slice bytes, uint64_t file_bytes, uint64_t ssid) {
-  base::Reader reader(bytes);
+  base::ByteReader reader(bytes);
   Footer footer;
   Slice magic;
   uint32_t version = 0;
@@ -144,7 +144,7 @@ std::string EncodeProperties(const TableInfo& info, const std::vector<RangeTombs
 }
 
 bool DecodeProperties(Slice bytes, TableInfo* info, std::vector<RangeTombstone>* tombstones) {
-  base::Reader reader(bytes);
+  base::ByteReader reader(bytes);
   for (uint64_t* field : {&info->entry_count, &info->key_count, &info->tombstone_count,
                           &info->raw_bytes, &info->min_lsn, &info->max_lsn}) {
     reader.Varint(field);

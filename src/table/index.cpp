@@ -105,7 +105,7 @@ const TableIndex* TableIndex::Build(char* memory, uint64_t block_count, uint64_t
 }
 
 bool TableIndex::Fill(Slice contents, uint64_t data_bytes, const char** why) {
-  base::Reader reader(contents);
+  base::ByteReader reader(contents);
   uint64_t offset = 0;
   Slice last;
   bool last_continues = false;

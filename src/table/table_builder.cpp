@@ -262,7 +262,7 @@ Result<std::unique_ptr<TableBuilder>> TableBuilder::Create(io::FileSystem& fs,
                                                            const std::string& path, uint64_t ssid,
                                                            uint64_t file_id,
                                                            const StorageOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kCreate));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::FileOpenMode::kCreate));
   return CreateIn(std::move(file), ssid, file_id, options);
 }
 

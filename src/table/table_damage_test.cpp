@@ -164,7 +164,7 @@ std::vector<std::pair<uint64_t, uint64_t>> BlocksOf(const std::string& bytes) {
       DecodeFooter(Slice(bytes).substr(bytes.size() - kFooterBytes), bytes.size(), 1);
   EXPECT_TRUE(footer.ok());
   std::vector<std::pair<uint64_t, uint64_t>> blocks;
-  base::Reader reader(Slice(bytes).substr(footer->index_offset(), footer->index_bytes));
+  base::ByteReader reader(Slice(bytes).substr(footer->index_offset(), footer->index_bytes));
   uint64_t offset = 0;
   for (uint64_t i = 0; i < footer->block_count; ++i) {
     uint64_t size = 0;
@@ -373,7 +373,7 @@ TEST(TableGolden, FilesOfVersion1ReadTheSame) {
     Result<std::string> bytes = io::ReadFile(
         io::PosixFileSystem(), std::string(QUIRE_TABLE_GOLDEN "/") + golden.name, 1 << 20);
     ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
-    ASSERT_TRUE((*fs->Open("/t-1.sst", io::OpenMode::kCreate))->WriteAt(0, *bytes).ok());
+    ASSERT_TRUE((*fs->Open("/t-1.sst", io::FileOpenMode::kCreate))->WriteAt(0, *bytes).ok());
     const Outcome outcome = ReadEverything(*fs, GoldenEntries());
     EXPECT_TRUE(outcome.opened && outcome.walked_all);
     EXPECT_EQ(outcome.wrong + outcome.failed, 0u);

@@ -97,7 +97,7 @@ void Walk(const Table& table, bool fill_cache) {
 
 void OpenAndRead(const std::string& file, int choices) {
   const std::unique_ptr<io::SimFileSystem> fs = io::NewSimFileSystem();
-  auto written = fs->Open(kPath, io::OpenMode::kCreate);
+  auto written = fs->Open(kPath, io::FileOpenMode::kCreate);
   QUIRE_CHECK(written.ok() && (*written)->WriteAt(0, file).ok());
   StorageOptions options;
   options.search = static_cast<SearchMode>(1 + (choices >> 1) % 3);

@@ -46,7 +46,7 @@ Result<std::shared_ptr<Table>> Table::Open(io::FileSystem& fs, const std::string
                                            uint64_t ssid, const StorageOptions& options,
                                            std::shared_ptr<BlockCache> cache) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
-                         fs.Open(path, io::OpenMode::kReadImmutable));
+                         fs.Open(path, io::FileOpenMode::kReadImmutable));
   return OpenIn(std::move(file), ssid, options, std::move(cache));
 }
 

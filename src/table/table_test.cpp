@@ -266,7 +266,7 @@ TEST(Table, SaysWhatItHolds) {
     EXPECT_EQ(said.segments[0].segment_id, 2u);
     EXPECT_EQ(said.segments[0].bytes, log::RecordSize(1, 50));
     EXPECT_EQ(said.segments[1].bytes, log::RecordSize(1, 1000) + log::RecordSize(1, 2000));
-    EXPECT_EQ(said.file_bytes, (*fs->Open("/t-1.sst", io::OpenMode::kRead))->Size().value());
+    EXPECT_EQ(said.file_bytes, (*fs->Open("/t-1.sst", io::FileOpenMode::kRead))->Size().value());
   }
   EXPECT_TRUE((*opened)->Verify().ok());
 }
@@ -309,7 +309,7 @@ TEST(Table, OfRangeTombstonesAloneHasNoEntries) {
 
 TEST(Table, LiesAnywhereInAFileWithOthers) {
   const auto fs = io::NewSimFileSystem();
-  auto opened = fs->Open("/tables", io::OpenMode::kReadWriteCreate);
+  auto opened = fs->Open("/tables", io::FileOpenMode::kReadWriteCreate);
   ASSERT_TRUE(opened.ok());
   const std::shared_ptr<io::File> file = std::move(*opened);
   std::vector<uint64_t> begins;

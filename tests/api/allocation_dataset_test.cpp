@@ -263,9 +263,9 @@ void TurnStarved(quire::dataset::DoubleBuffer<Flag>* buffer) {
 
 TEST(DoubleBuffer, StaysTheOneToFillWhereThereIsNoMemoryToGiveIt) {
   quire::runtime::RunSimRanks(
-      {.rank_count = 1}, [](const std::shared_ptr<quire::runtime::Core>& core) {
+      {.rank_count = 1}, [](const std::shared_ptr<quire::runtime::ContextState>& context) {
         const auto queue =
-            std::make_shared<quire::dataset::SerialQueue>(nullptr, core->exchange.get());
+            std::make_shared<quire::dataset::SerialQueue>(nullptr, context->exchange.get());
         int written = 0;
         quire::dataset::DoubleBuffer<Flag> buffer(queue.get(), [&](Flag* /*full*/, bool /*only*/) {
           ++written;
@@ -297,7 +297,7 @@ std::shared_ptr<quire::dataset::PartReader> PartOfAMap(quire::io::FileSystem& fs
   EXPECT_TRUE((*writer)->Seal(1, 7).ok());
   (*writer)->KeepFiles();
   PartReader::Options part;
-  part.part = *fs.Open(PartPath(kDirectory, 0), quire::io::OpenMode::kRead);
+  part.part = *fs.Open(PartPath(kDirectory, 0), quire::io::FileOpenMode::kRead);
   part.record = ReadIndex(fs, kDirectory, 1, 0)->at(0);
   part.rank_count = kRanks;
   part.cache = quire::table::NewBlockCache(0);

@@ -12,9 +12,10 @@
 #include "failing_allocations.h"
 #include "io/paths/forwarding.h"
 #include "stream/log/delta.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/part.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
+#include "stream/store/writer.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 

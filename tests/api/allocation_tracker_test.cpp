@@ -30,7 +30,7 @@ bool LooksWithout(int64_t n, StreamDeltas deltas, bool audited) {
   const std::string before(object.data(), object.bytes());
   ChangeScattered(object, 300);
   test::FailAllocation(n);
-  const Result<Changes> starved = object.tracker().Find();
+  const Result<Changes> starved = object.tracker().DetectChanges();
   const bool failed = test::AllocationFailed();
   EXPECT_TRUE(starved.ok() || starved.status().code() == Code::kOutOfMemory);
   ChangeScattered(object, 700);

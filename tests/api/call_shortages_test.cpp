@@ -120,7 +120,7 @@ class Sweep {
     for (const Row& row : rows) {
       progress->n = 0;
       // Where a process may stop (docs/limitations.md), the next one goes on behind that.
-      for (; StopsIn([&] { Go(shortage, row, progress.get()); }); ++stops) ++progress->n;
+      for (; StopsIn([&] { EnterStep(shortage, row, progress.get()); }); ++stops) ++progress->n;
     }
     std::printf("%lld times no %s in %zu calls, %lld stopped the program\n",
                 static_cast<long long>(progress->points), shortage.what, rows.size(),
@@ -136,7 +136,7 @@ class Sweep {
     expected_ = CodeOf(row_.run(*objects_));
     changes_ = objects_->State() != before;
   }
-  static void Go(const Shortage& shortage, const Row& row, Progress* progress) {
+  static void EnterStep(const Shortage& shortage, const Row& row, Progress* progress) {
     std::mt19937_64 random(FirstSeed() + static_cast<uint64_t>(progress->n));
     Sweep sweep(shortage, row);
     while (sweep.Try(progress->n)) {

@@ -72,11 +72,12 @@ class DatasetAfterATimeout : public testing::Test {
   // Both ranks make the call, one of them so late that the other has given it up.
   void MakeLate(int rank, Context& context, const std::function<Status()>& call) {
     ASSERT_NO_FATAL_FAILURE(StopRankOne(cluster_, rank, context));
-    heard_[static_cast<size_t>(rank)] = call();
+    acknowledged_[static_cast<size_t>(rank)] = call();
   }
   // All ranks heard the same of it.
   void ExpectTimedOut() const {
-    for (const Status& heard : heard_) EXPECT_CODE(heard, Code::kTimedOut) << heard.ToString();
+    for (const Status& heard : acknowledged_)
+      EXPECT_CODE(heard, Code::kTimedOut) << heard.ToString();
   }
   // The epochs that there are, each with all of its pairs.
   std::vector<uint64_t> WholeEpochs() {
@@ -93,7 +94,7 @@ class DatasetAfterATimeout : public testing::Test {
   }
 
   SimCluster cluster_{{}};
-  std::array<Status, kRanks> heard_;
+  std::array<Status, kRanks> acknowledged_;
 };
 
 TEST_F(DatasetAfterATimeout, EachCallDoesWhatItDoesWithoutIt) {

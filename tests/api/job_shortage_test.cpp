@@ -62,16 +62,16 @@ Outcome RunWithout(int ranks, int failing_rank, int64_t allocation) {
   bool first = true;  // the ranks run one at a time
   bool failed = false;
   RunSimRanks({.rank_count = ranks, .timeout_ms = 20'000},
-              [&](const std::shared_ptr<Core>& core) {
-                const int rank = core->rank();
-                const auto job = Job::Start(
-                    core, core->TakeNumber(), "the test",
-                    std::make_unique<FailingWork>(rank == failing_rank, allocation));
+              [&](const std::shared_ptr<ContextState>& context) {
+                const int rank = context->rank();
+                const auto job =
+                    Job::Start(context, context->TakeNumber(), "the test",
+                               std::make_unique<FailingWork>(rank == failing_rank, allocation));
                 const Status status = base::OrOutOfMemory([&] { return job->Wait(); });
                 ended[static_cast<size_t>(rank)] = status.code();
-                // There is memory again from the first rank's end on: a core needs some to end.
+                // There is memory again from the first rank's end on: a context needs some to end.
                 if (std::exchange(first, false)) failed = test::AllocationFailed();
-                next[static_cast<size_t>(rank)] = core->exchange->Agree(Status()).code();
+                next[static_cast<size_t>(rank)] = context->exchange->Agree(Status()).code();
               });
   if (!failed) return kTooFar;
   const auto good = [](Code code) {
@@ -123,15 +123,16 @@ TEST(JobShortage, AJobThatFailedNeverEndsWell) {
 Outcome WaitWithout(int64_t allocation) {
   std::array<Code, 2> next;
   bool failed = false;
-  RunSimRanks({.rank_count = 2, .timeout_ms = 20'000}, [&](const std::shared_ptr<Core>& core) {
-    const int rank = core->rank();
-    const auto job =
-        Job::Start(core, core->TakeNumber(), "the test", std::make_unique<FailingWork>(false, 0));
-    if (rank == 1) test::FailAllocationHere(allocation);
-    static_cast<void>(base::OrOutOfMemory([&] { return job->Wait(); }));
-    if (rank == 1) failed = test::AllocationFailed();
-    next[static_cast<size_t>(rank)] = core->exchange->Agree(Status()).code();
-  });
+  RunSimRanks({.rank_count = 2, .timeout_ms = 20'000},
+              [&](const std::shared_ptr<ContextState>& context) {
+                const int rank = context->rank();
+                const auto job = Job::Start(context, context->TakeNumber(), "the test",
+                                            std::make_unique<FailingWork>(false, 0));
+                if (rank == 1) test::FailAllocationHere(allocation);
+                static_cast<void>(base::OrOutOfMemory([&] { return job->Wait(); }));
+                if (rank == 1) failed = test::AllocationFailed();
+                next[static_cast<size_t>(rank)] = context->exchange->Agree(Status()).code();
+              });
   if (!failed) return kTooFar;
   if (next[0] == Code::kOk && next[1] == Code::kOk) return kRan;
   std::fprintf(stderr, "then %s and %s\n", CodeName(next[0]), CodeName(next[1]));

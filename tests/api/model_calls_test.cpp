@@ -1,6 +1,7 @@
 // The random models (src/*/*/random_model_test.cpp, src/api/stream_model_test.cpp) make every
-// public call of databases, datasets and streams, and draw every structure of options: what a header
-// has and no model names fails here. (The options of the table: the models' EveryOptionIsDrawn.)
+// public call of databases, datasets and streams, and draw every structure of options: what a
+// header has and no model names fails here. (The options of the table: the models'
+// EveryOptionIsDrawn.)
 #include <gtest/gtest.h>
 
 #include <map>

@@ -72,7 +72,7 @@ TEST_F(Progress, RanksWithNothingToDoSleep) {
     const double used = CpuSeconds() - before;
     share = std::min(share, OverAll(used, MPI_SUM) / kRest.count());
   }
-  EXPECT_LT(share, 0.05) << "of one core, all ranks together";
+  EXPECT_LT(share, 0.05) << "of one context, all ranks together";
 }
 
 // The keys of this test's pairs that rank 0 owns.

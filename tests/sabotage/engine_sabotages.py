@@ -14,11 +14,11 @@ ENGINE_SABOTAGES = [
     Sabotage("restart-another-checkpoint",
              "a database reads whatever checkpoint has the number of the one it lies in",
              "src/kv/protocol/descriptor.cpp",
-             "if (line.ok() && runtime::SealOf(*line) == generation.seal) return Status();",
+             "if (line.ok() && runtime::ChecksumOf(*line) == generation.seal) return Status();",
              "if (line.ok()) return Status();",
              "quire_kv_test", "RestartInPlace.Notices*"),
     Sabotage("room-soon", "a write that must not wait waits for iterators",
-             "src/lsm/db/db_room.cpp", "progress->waits = !progress->may_wait;",
+             "src/lsm/db/write_stall.cpp", "progress->waits = !progress->may_wait;",
              "progress->waits = !progress->may_wait && current_->immutables.size() >=\n"
              "        static_cast<size_t>(options_.flushing_queue_length);",
              "quire_lsm_test", "WriteBesideIterators.*"),
@@ -90,7 +90,7 @@ ENGINE_SABOTAGES = [
              "  if (log.holes != 0 && base::LogEnabled()) LogHoles(log);\n", "",
              LSM, "Crash.WhatAPowerLossCutOff*"),
     Sabotage("reader-lock", "a reader needs a lock, which some file systems do not have",
-             "src/lsm/offline/reader_view.cpp",
+             "src/lsm/offline/published_state.cpp",
              "  QUIRE_ASSIGN_OR_RETURN(view->writer, ",
              "  QUIRE_RETURN_IF_ERROR(fs_.Lock(LockPath(directory_), \"a reader\").status());\n"
              "  QUIRE_ASSIGN_OR_RETURN(view->writer, ",

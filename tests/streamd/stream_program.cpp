@@ -27,7 +27,7 @@
 #include "io/files/file_system.h"
 #include "quire/stream.h"
 #include "stream/remote/remote_reader.h"
-#include "stream/store/streams.h"
+#include "stream/store/writer.h"
 
 namespace {
 

@@ -34,8 +34,8 @@ inline uint64_t ScaledLeast(int64_t usual) {
   return static_cast<uint64_t>(std::min(usual, ScaledCount(usual)));
 }
 
-/// The first of the seeds that a test tries, one after the other: QUIRE_FIRST_SEED, else 1. The long
-/// run (scripts/soak) sets another for each round.
+/// The first of the seeds that a test tries, one after the other: QUIRE_FIRST_SEED, else 1. The
+/// long run (scripts/soak) sets another for each round.
 inline uint64_t FirstSeed() {
   const char* text = std::getenv("QUIRE_FIRST_SEED");
   return text != nullptr && *text != '\0' ? std::strtoull(text, nullptr, 10) : 1;

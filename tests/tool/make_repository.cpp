@@ -33,7 +33,7 @@ std::string KeyOf(int i) {
 // program does not read.
 class OlderGeneration final : public lsm::BackingStore {
  public:
-  Status Get(Slice /*key*/, const lsm::AllocateFn& /*allocate*/) const override {
+  Status Get(Slice /*key*/, const BufferAllocator& /*allocate*/) const override {
     return Status(Code::kNotFound);
   }
   std::unique_ptr<table::EntryIterator> NewIterator() const override {
@@ -64,7 +64,7 @@ class Ranks {
     io::FileSystem& fs = io::PosixFileSystem();
     QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(kv::GenerationDirectory(directory_, generation_)));
     for (int rank = 0; rank < generation_.rank_count; ++rank) {
-      lsm::Environment environment;
+      lsm::DbEnvironment environment;
       environment.fs = &fs;
       environment.executor = executor_.get();
       environment.base = std::make_shared<OlderGeneration>();
@@ -130,7 +130,7 @@ Status FillNewer(const std::string& directory, const kv::Generation& generation)
 Status MakeNumbers(const std::string& directory) {
   io::FileSystem& fs = io::PosixFileSystem();
   QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(directory));
-  kv::Descriptor descriptor;
+  kv::DatabaseDescriptor descriptor;
   descriptor.generations = {{2, 3, "hash", ""}, {1, 2, "hash", ""}};
   QUIRE_RETURN_IF_ERROR(FillOlder(directory, descriptor.generations[1]));
   QUIRE_RETURN_IF_ERROR(FillNewer(directory, descriptor.generations[0]));
@@ -184,7 +184,7 @@ Status MakeCheckpoint(Ranks& ranks, const std::string& path) {
 Status MakeOwn(const std::string& directory, const std::string& checkpoints) {
   io::FileSystem& fs = io::PosixFileSystem();
   QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(directory));
-  kv::Descriptor descriptor;
+  kv::DatabaseDescriptor descriptor;
   descriptor.generations = {{1, 2, "mine", ""}};
   Ranks ranks(directory, descriptor.generations[0]);
   QUIRE_RETURN_IF_ERROR(ranks.Open());
@@ -199,7 +199,7 @@ Status MakeOwn(const std::string& directory, const std::string& checkpoints) {
 Status MakeLogged(const std::string& directory) {
   io::FileSystem& fs = io::PosixFileSystem();
   QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(directory));
-  kv::Descriptor descriptor;
+  kv::DatabaseDescriptor descriptor;
   descriptor.generations = {{1, 4, "hash", ""}};
   Ranks ranks(directory, descriptor.generations[0], 64 << 20);
   QUIRE_RETURN_IF_ERROR(ranks.Open());

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "io/files/file_system.h"
-#include "stream/store/streams.h"
+#include "stream/store/writer.h"
 
 namespace quire {
 namespace {

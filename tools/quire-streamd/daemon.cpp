@@ -10,8 +10,8 @@
 namespace quire::streamd {
 namespace {
 
-using stream::Operation;
 using stream::Request;
+using stream::RequestOperation;
 using stream::StorePart;
 
 // A part that no daemon has told of for so long is nowhere.
@@ -78,8 +78,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Open(const DaemonOptions& options, const
         io::SplitAddress(options.metadata).status().WithContext("the metadata service"));
   }
   std::unique_ptr<Daemon> daemon(new Daemon(options, token, std::move(streams)));
-  QUIRE_ASSIGN_OR_RETURN(daemon->gate_,
-                         Gate::Open(options.listen, options.place, token, options.limits));
+  QUIRE_ASSIGN_OR_RETURN(daemon->listener_, ConnectionListener::Open(options.listen, options.place,
+                                                                     token, options.limits));
   // It tells itself where its parts are: no connection says from which host.
   if (options.metadata_here && daemon->AdvertisedAddress().starts_with(":")) {
     return Status(Code::kInvalidArgument, "the metadata service listens at " + options.listen +
@@ -89,14 +89,14 @@ Result<std::unique_ptr<Daemon>> Daemon::Open(const DaemonOptions& options, const
   return daemon;
 }
 
-Status Daemon::Run(const io::Descriptor* signals) {
-  GateEvents events;
+Status Daemon::Run(const io::FileDescriptor* signals) {
+  ListenerEvents events;
   events.on_request = [this](uint64_t id, std::shared_ptr<Channel> channel) {
     for_peers_.Run([this, id, channel = std::move(channel)] { OnRequest(id, channel); });
   };
   events.on_bell = [this](std::shared_ptr<stream::QueueServer> queue) { OnBell(queue); };
   events.on_tick = [this] { OnTick(); };
-  return gate_->Run(events, signals);
+  return listener_->Run(events, signals);
 }
 
 bool Daemon::Finish(uint64_t timeout_ms) {
@@ -110,7 +110,7 @@ bool Daemon::Finish(uint64_t timeout_ms) {
   ended = for_readers_.Stop(left_ms()) && ended;
   ended = for_peers_.Stop(left_ms()) && ended;
   ended = upkeep_.Stop(left_ms()) && ended;
-  std::vector<stream::ToldPart> parts;
+  std::vector<stream::RegisteredPart> parts;
   {
     const std::unique_lock<std::mutex> lock(tick_mutex_, std::try_to_lock);
     if (lock.owns_lock()) parts = registered_;
@@ -128,7 +128,7 @@ void Daemon::OnRequest(uint64_t id, const std::shared_ptr<Channel>& channel) {
 }
 
 void Daemon::EndRequest(uint64_t id, const Status& status) {
-  gate_->Resume(id, status.ok());
+  listener_->Resume(id, status.ok());
   if (!status.ok() && status.code() != Code::kPeerFailed) {
     closed_.Warn("a connection was closed: " + status.ToString(), io::RealClock().NowNs());
   }
@@ -138,7 +138,7 @@ void Daemon::EndRequest(uint64_t id, const Status& status) {
 void Daemon::Await(const OpenWait& wait, uint64_t id, const std::shared_ptr<Channel>& channel) {
   const auto tell = [this, id, channel, number = wait.id](const Result<uint64_t>& newest) {
     for_peers_.Run([this, id, channel, number, answer = AnswerTo(newest)] {
-      EndRequest(id, channel->Send(FrameKind::kAnswer, number, answer, In(kFrameNs)));
+      EndRequest(id, channel->Send(TcpFrameKind::kAnswer, number, answer, In(kFrameNs)));
     });
   };
   const uint64_t until = In(wait.request.timeout_ms * base::kNsPerMs);
@@ -151,23 +151,23 @@ Status Daemon::ServePeer(Channel& channel) {
   if (!wait) return status;
   const Request& request = wait->request;
   const auto newest = local_.Wait(request.part, request.number, request.timeout_ms);
-  return channel.Send(FrameKind::kAnswer, wait->id, AnswerTo(newest), In(kFrameNs));
+  return channel.Send(TcpFrameKind::kAnswer, wait->id, AnswerTo(newest), In(kFrameNs));
 }
 
 // A wait is left to the caller.
 Status Daemon::Serve(Channel& channel, std::optional<OpenWait>* wait) {
   QUIRE_ASSIGN_OR_RETURN(const FrameHead head, channel.ReceiveHead(In(kFrameNs)));
-  if (head.kind != FrameKind::kRequest) {
+  if (head.kind != TcpFrameKind::kRequest) {
     return Status(Code::kCorruption, "another daemon sent what is no request");
   }
   std::string encoded(head.size, '\0');
   QUIRE_RETURN_IF_ERROR(channel.ReceivePayload(head, encoded.data(), In(kFrameNs)));
   QUIRE_ASSIGN_OR_RETURN(Request request, stream::DecodeRequest(encoded));
   switch (request.operation) {
-    case Operation::kRegister:
-    case Operation::kLookup:
+    case RequestOperation::kRegister:
+    case RequestOperation::kLookup:
       return ServeMetadata(request, head.id, channel);
-    case Operation::kWait:
+    case RequestOperation::kWait:
       wait->emplace(OpenWait{std::move(request), head.id});
       return Status();
     default:
@@ -179,8 +179,8 @@ Status Daemon::ServeMetadata(const Request& request, uint64_t id, Channel& chann
   Result<std::string> body = std::string();
   if (!options_.metadata_here) {
     body = Status(Code::kUnsupported, "the daemon at " + address() + " is no metadata service");
-  } else if (request.operation == Operation::kLookup) {
-    body = directory_.Lookup(request.part, io::RealClock().NowNs());
+  } else if (request.operation == RequestOperation::kLookup) {
+    body = registry_.Lookup(request.part, io::RealClock().NowNs());
   } else {
     std::string address = request.address;
     if (address.starts_with(":")) {
@@ -188,10 +188,10 @@ Status Daemon::ServeMetadata(const Request& request, uint64_t id, Channel& chann
       address = host + address;
     }
     const Status status =
-        directory_.Register(request.parts, address, io::RealClock().NowNs(), request.number);
+        registry_.Register(request.parts, address, io::RealClock().NowNs(), request.number);
     if (!status.ok()) body = status;
   }
-  return channel.Send(FrameKind::kAnswer, id, Answer(body), In(kFrameNs));
+  return channel.Send(TcpFrameKind::kAnswer, id, Answer(body), In(kFrameNs));
 }
 
 void Daemon::OnBell(const std::shared_ptr<stream::QueueServer>& queue) {
@@ -205,7 +205,7 @@ void Daemon::ServeReader(const std::shared_ptr<stream::QueueServer>& queue,
   const auto request = stream::DecodeRequest(asked.request);
   if (!request.ok()) return queue->Answer(asked.slot, Answer(request.status()));
   const uint64_t deadline = DeadlineToTell(asked.deadline_ns);
-  if (request->operation == Operation::kWait) {
+  if (request->operation == RequestOperation::kWait) {
     const auto tell = [queue, slot = asked.slot](const Result<uint64_t>& newest) {
       queue->Answer(slot, AnswerTo(newest));
     };
@@ -219,7 +219,7 @@ void Daemon::ServeReader(const std::shared_ptr<stream::QueueServer>& queue,
 Result<uint64_t> Daemon::AskOwner(const Waits::Question& question, uint64_t timeout_ms,
                                   uint64_t deadline_ns) {
   Request request;
-  request.operation = Operation::kWait;
+  request.operation = RequestOperation::kWait;
   request.part = question.part;
   request.number = question.after;
   request.timeout_ms = timeout_ms;
@@ -240,7 +240,7 @@ void Daemon::Tick() {
   closed_.Tell(io::RealClock().NowNs());
   local_.Refresh();
   const std::vector<StorePart> parts = streams_.parts();
-  registered_ = streams_.told(parts);
+  registered_ = streams_.registrations(parts);
   const Status status = Register(registered_, kTtlMs);
   if (!status.ok() && !told_failure_) {
     base::Log(LogLevel::kWarning,
@@ -256,7 +256,7 @@ void Daemon::TendIfDue(const std::vector<StorePart>& parts) {
   if (tended_ns_ != 0 && now < tended_ns_ + options_.tend_ms * base::kNsPerMs) return;
   if (tends_.exchange(true)) return;
   tended_ns_ = now;
-  upkeep_.Run([this, due = tending_.Due(parts, streams_.written)] {
+  upkeep_.Run([this, due = schedule_.Due(parts, streams_.written)] {
     Tend(due);
     tends_.store(false);
   });
@@ -270,22 +270,22 @@ void Daemon::Tend(const std::vector<StorePart>& due) {
 }
 
 std::string Daemon::AdvertisedAddress() const {
-  const auto parts = io::SplitAddress(gate_->address());
-  if (!parts.ok()) return gate_->address();
+  const auto parts = io::SplitAddress(listener_->address());
+  if (!parts.ok()) return listener_->address();
   if (!options_.advertise.empty()) return options_.advertise + ":" + parts->second;
   const bool any = parts->first == "0.0.0.0" || parts->first == "::";
-  return any ? ":" + parts->second : gate_->address();
+  return any ? ":" + parts->second : listener_->address();
 }
 
-Status Daemon::Register(const std::vector<stream::ToldPart>& parts, uint64_t ttl_ms) {
+Status Daemon::Register(const std::vector<stream::RegisteredPart>& parts, uint64_t ttl_ms) {
   Request request;
-  request.operation = Operation::kRegister;
+  request.operation = RequestOperation::kRegister;
   request.address = AdvertisedAddress();
   request.number = ttl_ms;
   const Request empty = request;
   uint64_t bytes = 0;
   const uint64_t deadline = In(kRegisterNs);
-  for (const stream::ToldPart& part : parts) {
+  for (const stream::RegisteredPart& part : parts) {
     bytes += stream::EncodedPartBytes(part);
     if (bytes > stream::kRequestBytesMax / 2) {
       QUIRE_RETURN_IF_ERROR(RegisterSome(std::exchange(request, empty), deadline));
@@ -298,8 +298,8 @@ Status Daemon::Register(const std::vector<stream::ToldPart>& parts, uint64_t ttl
 
 Status Daemon::RegisterSome(Request request, uint64_t deadline_ns) {
   if (options_.metadata_here) {
-    return directory_.Register(request.parts, request.address, io::RealClock().NowNs(),
-                               request.number);
+    return registry_.Register(request.parts, request.address, io::RealClock().NowNs(),
+                              request.number);
   }
   if (options_.metadata.empty()) return Status();
   return peers_.Call(options_.metadata, request, deadline_ns).status();
@@ -308,10 +308,10 @@ Status Daemon::RegisterSome(Request request, uint64_t deadline_ns) {
 Result<std::string> Daemon::Lookup(const StorePart& part, uint64_t deadline_ns) {
   Result<std::string> found = Status(Code::kNotFound, "the daemon knows of no metadata service");
   if (options_.metadata_here) {
-    found = directory_.Lookup(part, io::RealClock().NowNs());
+    found = registry_.Lookup(part, io::RealClock().NowNs());
   } else if (!options_.metadata.empty()) {
     Request request;
-    request.operation = Operation::kLookup;
+    request.operation = RequestOperation::kLookup;
     request.part = part;
     found = peers_.Call(options_.metadata, request, deadline_ns);
   }

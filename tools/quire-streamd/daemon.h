@@ -1,9 +1,9 @@
-// The daemon: serves this place's parts to other daemons, fetches their parts for readers here,
-// registers parts with the metadata service (or is it), and tends parts whose writers have ended.
-//
-// Layer      tools
-// Source     NVStream, HPDC18, section 6; docs/streamd.md
-// Threads    Run: one; all else: any
+/// The daemon: serves this place's parts to other daemons, fetches their parts for readers here,
+/// registers parts with the metadata service (or is it), and tends parts whose writers have ended.
+///
+/// Layer      tools
+/// Source     NVStream, HPDC18, section 6; docs/streamd.md
+/// Threads    Run: one; all else: any
 #pragma once
 
 #include <atomic>
@@ -17,13 +17,13 @@
 
 #include "io/files/file_system.h"
 #include "quire/stream.h"
-#include "tools/quire-streamd/directory.h"
-#include "tools/quire-streamd/gate.h"
+#include "tools/quire-streamd/connection_listener.h"
 #include "tools/quire-streamd/local_parts.h"
+#include "tools/quire-streamd/part_registry.h"
 #include "tools/quire-streamd/peers.h"
 #include "tools/quire-streamd/rare_log.h"
 #include "tools/quire-streamd/remote_parts.h"
-#include "tools/quire-streamd/tending.h"
+#include "tools/quire-streamd/tending_schedule.h"
 #include "tools/quire-streamd/waits.h"
 #include "tools/quire-streamd/workers.h"
 
@@ -34,47 +34,48 @@ struct DaemonOptions {
   std::string listen = "127.0.0.1:0";
   std::string advertise;       // the host by which others reach this one; empty: as it listens
   std::string metadata;        // the service's address; empty: none
-  bool metadata_here = false;  // this daemon is the service
+  bool metadata_here = false;  ///< this daemon is the service
   uint64_t mirror_bytes = 256ull << 20;
   uint64_t tend_ms = 10'000;
-  int threads_max = 256;  // for readers, as many for other daemons, and each for those that wait
-  GateLimits limits;
+  int threads_max = 256;  ///< for readers, as many for other daemons, and each for those that wait
+  ListenerLimits limits;
 };
 
-// The stream functions that the daemon uses; a test provides others.
+/// The stream functions that the daemon uses; a test provides others.
 struct Streams {
   OpenPart open_part;
   std::function<std::vector<stream::StorePart>()> parts;
-  // Their registration with the metadata service. By one thread at a time.
-  std::function<std::vector<stream::ToldPart>(const std::vector<stream::StorePart>& parts)> told;
-  RemoteOptions remote;  // but for `lookup`
-  // Whether a program writes a part; and the work for a part without a writer.
+  /// Their registration with the metadata service. By one thread at a time.
+  std::function<std::vector<stream::RegisteredPart>(const std::vector<stream::StorePart>& parts)>
+      registrations;
+  RemoteOptions remote;  ///< but for `lookup`
+  /// Whether a program writes a part; and the work for a part without a writer.
   std::function<bool(const stream::StorePart& part)> written;
   std::function<void(const stream::StorePart& part)> tend;
 };
-// Those of a place.
+/// Those of a place.
 Streams StreamsOf(io::FileSystem& fs, const std::string& place, uint64_t mirror_bytes);
 
 class Daemon {
  public:
-  // Listens. The caller holds the place's lock. kInvalidArgument: addresses that are none, or that
-  // others could not use.
+  /// Listens. The caller holds the place's lock. kInvalidArgument: addresses that are none, or that
+  /// others could not use.
   static Result<std::unique_ptr<Daemon>> Open(const DaemonOptions& options, const Token& token,
                                               Streams streams);
   ~Daemon();
-  // Until Stop or a signal.
-  Status Run(const io::Descriptor* signals = nullptr);
-  void Stop() { gate_->Stop(); }
-  const std::string& address() const { return gate_->address(); }
-  Gate& gate() { return *gate_; }
-  // Says goodbye to the metadata service, and waits for what is under way, at most so long. False:
-  // something still is.
+  /// Until Stop or a signal.
+  Status Run(const io::FileDescriptor* signals = nullptr);
+  void Stop() { listener_->Stop(); }
+  const std::string& address() const { return listener_->address(); }
+  ConnectionListener& listener() { return *listener_; }
+  /// Says goodbye to the metadata service, and waits for what is under way, at most so long. False:
+  /// something still is.
   bool Finish(uint64_t timeout_ms);
-  // Answers the next request of another daemon. After a failure its connection is to be closed.
+  /// Answers the next request of another daemon. After a failure its connection is to be closed.
   Status ServePeer(Channel& channel);
 
  private:
-  // A request of another daemon that is answered once there is something to say.
+  /// A request of another daemon that is answered once there is something to say.
   struct OpenWait {
     stream::Request request;
     uint64_t id = 0;
@@ -95,33 +96,33 @@ class Daemon {
   void Tick();
   void TendIfDue(const std::vector<stream::StorePart>& parts);
   void Tend(const std::vector<stream::StorePart>& due);
-  Status Register(const std::vector<stream::ToldPart>& parts, uint64_t ttl_ms);
+  Status Register(const std::vector<stream::RegisteredPart>& parts, uint64_t ttl_ms);
   Status RegisterSome(stream::Request request, uint64_t deadline_ns);
   Result<std::string> Lookup(const stream::StorePart& part, uint64_t deadline_ns);
   std::string AdvertisedAddress() const;
 
   const DaemonOptions options_;
   const Streams streams_;
-  std::unique_ptr<Gate> gate_;
+  std::unique_ptr<ConnectionListener> listener_;
   Peers peers_;
   LocalParts local_;
   RemoteParts remote_;
-  Directory directory_;
+  PartRegistry registry_;
   RareLog closed_{"closed connections"};
   std::atomic<bool> ticking_{false};
   std::atomic<bool> tends_{false};
-  std::mutex tick_mutex_;  // of what follows
-  std::vector<stream::ToldPart> registered_;
+  std::mutex tick_mutex_;  ///< of what follows
+  std::vector<stream::RegisteredPart> registered_;
   uint64_t tended_ns_ = 0;
-  Tending tending_;
+  TendingSchedule schedule_;
   bool told_failure_ = false;
-  // A thread that serves a reader may wait for another daemon; a thread that serves a daemon waits
-  // for none. So no two daemons wait for each other for lack of threads. One thread ticks and one
-  // tends: neither waits for those that serve, nor for each other. These end first.
+  /// A thread that serves a reader may wait for another daemon; a thread that serves a daemon waits
+  /// for none. So no two daemons wait for each other for lack of threads. One thread ticks and one
+  /// tends: neither waits for those that serve, nor for each other. These end first.
   Workers for_readers_;
   Workers for_peers_;
   Workers upkeep_{2};
-  // Requests for parts elsewhere, by readers here; and for parts here, by other daemons.
+  /// Requests for parts elsewhere, by readers here; and for parts here, by other daemons.
   Waits reader_waits_;
   Waits peer_waits_;
 };

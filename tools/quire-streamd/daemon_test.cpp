@@ -25,8 +25,8 @@
 namespace quire::streamd::daemon_test {
 namespace {
 
-using stream::Operation;
 using stream::Request;
+using stream::RequestOperation;
 using stream::StorePart;
 
 constexpr uint64_t kMs = 1'000'000;
@@ -37,7 +37,7 @@ uint64_t In(uint64_t ns) {
   return io::RealClock().NowNs() + ns;
 }
 
-Request Of(Operation operation, const std::string& key = "", uint64_t number = 0) {
+Request Of(RequestOperation operation, const std::string& key = "", uint64_t number = 0) {
   Request request;
   request.operation = operation;
   request.part = kPart;
@@ -71,9 +71,9 @@ class Node {
     streams.parts = [this] {
       return has_part_ ? std::vector<StorePart>{name_} : std::vector<StorePart>();
     };
-    streams.told = [this](const std::vector<StorePart>& parts) {
+    streams.registrations = [this](const std::vector<StorePart>& parts) {
       ++registrations;
-      std::vector<stream::ToldPart> told;
+      std::vector<stream::RegisteredPart> told;
       for (const StorePart& one : parts) told.push_back({one, 1});
       return told;
     };
@@ -151,43 +151,43 @@ TEST_F(DaemonTest, TellsAReaderWhatThereIsOnAnotherNode) {
   writer_.part->Put("T", "one");
   writer_.part->Put("T", "two");
   writer_.part->Put("U", "other");
-  auto body = reader_.AskUntilKnown(Of(Operation::kState));
+  auto body = reader_.AskUntilKnown(Of(RequestOperation::kState));
   ASSERT_OK(body.status());
   EXPECT_EQ(stream::DecodeState(*body)->last_snapshot, 3u);
   EXPECT_FALSE(stream::DecodeState(*body)->finished);
-  body = reader_.Ask(Of(Operation::kObjects));
+  body = reader_.Ask(Of(RequestOperation::kObjects));
   ASSERT_OK(body.status());
   EXPECT_EQ(stream::DecodeObjects(*body)->keys, (std::vector<std::string>{"T", "U"}));
-  EXPECT_EQ(stream::DecodeObjects(*reader_.Ask(Of(Operation::kObjects, "T")))->keys,
+  EXPECT_EQ(stream::DecodeObjects(*reader_.Ask(Of(RequestOperation::kObjects, "T")))->keys,
             std::vector<std::string>{"U"});
-  const auto versions = stream::DecodeVersions(*reader_.Ask(Of(Operation::kVersions, "T")));
+  const auto versions = stream::DecodeVersions(*reader_.Ask(Of(RequestOperation::kVersions, "T")));
   ASSERT_OK(versions.status());
   ASSERT_EQ(versions->versions.size(), 2u);
   EXPECT_EQ(versions->versions[0].version, 2u);
-  const auto older = stream::DecodeVersions(*reader_.Ask(Of(Operation::kVersions, "T", 2)));
+  const auto older = stream::DecodeVersions(*reader_.Ask(Of(RequestOperation::kVersions, "T", 2)));
   EXPECT_EQ(older->versions.size(), 1u);
-  EXPECT_EQ(reader_.Ask(Of(Operation::kVersions, "none")).status().code(), Code::kNotFound);
+  EXPECT_EQ(reader_.Ask(Of(RequestOperation::kVersions, "none")).status().code(), Code::kNotFound);
 }
 
 TEST_F(DaemonTest, FetchesAVersionOnceIntoTheMirror) {
   const std::string large(3 << 20, 'L');
   writer_.part->Put("T", "one");
   writer_.part->Put("T", large);
-  auto body = reader_.AskUntilKnown(Of(Operation::kFetch, "T"));
+  auto body = reader_.AskUntilKnown(Of(RequestOperation::kFetch, "T"));
   ASSERT_OK(body.status());
   EXPECT_EQ(stream::DecodeFetch(*body)->version.version, 2u);
   EXPECT_TRUE(reader_.MirroredBytes("T", 2) == large);
-  ASSERT_OK(reader_.Ask(Of(Operation::kFetch, "T", 2)).status());
+  ASSERT_OK(reader_.Ask(Of(RequestOperation::kFetch, "T", 2)).status());
   EXPECT_EQ(reader_.mirrored->reserved, 1);
-  ASSERT_OK(reader_.Ask(Of(Operation::kFetch, "T", 1)).status());
+  ASSERT_OK(reader_.Ask(Of(RequestOperation::kFetch, "T", 1)).status());
   EXPECT_EQ(reader_.MirroredBytes("T", 1), "one");
-  EXPECT_EQ(reader_.Ask(Of(Operation::kFetch, "T", 9)).status().code(), Code::kNotFound);
+  EXPECT_EQ(reader_.Ask(Of(RequestOperation::kFetch, "T", 9)).status().code(), Code::kNotFound);
 }
 
 TEST_F(DaemonTest, TellsWhatHasComeOfWhatItFetchesAndNothingOfWhatIsThere) {
   constexpr int kTriesMax = 50;  // a reader that sleeps while it comes hears nothing
   const std::string large(16 << 20, 'L');
-  ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
+  ASSERT_OK(reader_.AskUntilKnown(Of(RequestOperation::kState)).status());
   std::vector<uint64_t> heard;
   const auto hear = [&](const stream::Arrival& arrival) {
     EXPECT_EQ(arrival.bytes, large.size());
@@ -197,7 +197,7 @@ TEST_F(DaemonTest, TellsWhatHasComeOfWhatItFetchesAndNothingOfWhatIsThere) {
   Result<std::string> body = std::string();
   for (int i = 0; i < kTriesMax && heard.empty(); ++i) {
     writer_.part->Put("T", large);
-    body = reader_.Ask(Of(Operation::kFetch, "T"), kLongNs, hear);
+    body = reader_.Ask(Of(RequestOperation::kFetch, "T"), kLongNs, hear);
     ASSERT_OK(body.status());
     EXPECT_EQ(stream::DecodeFetch(*body)->hash, stream::DataHash(large));
   }
@@ -205,7 +205,7 @@ TEST_F(DaemonTest, TellsWhatHasComeOfWhatItFetchesAndNothingOfWhatIsThere) {
   EXPECT_LE(heard.size(), 18u) << "it wakes the reader without need";
   EXPECT_TRUE(std::is_sorted(heard.begin(), heard.end()));
   heard.clear();
-  body = reader_.Ask(Of(Operation::kFetch, "T"), kLongNs, hear);
+  body = reader_.Ask(Of(RequestOperation::kFetch, "T"), kLongNs, hear);
   ASSERT_OK(body.status());
   EXPECT_EQ(stream::DecodeFetch(*body)->hash, std::nullopt);
   EXPECT_TRUE(heard.empty());
@@ -213,15 +213,15 @@ TEST_F(DaemonTest, TellsWhatHasComeOfWhatItFetchesAndNothingOfWhatIsThere) {
 
 TEST_F(DaemonTest, ReplacesWhatItFetchedOfAStoreThatWasMadeAnew) {
   writer_.part->Put("T", "old", 1000);
-  ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kFetch, "T")).status());
+  ASSERT_OK(reader_.AskUntilKnown(Of(RequestOperation::kFetch, "T")).status());
   {
     const std::lock_guard<std::mutex> lock(writer_.part->mutex);
     writer_.part->objects.clear();
   }
   writer_.part->Put("T", "new", 2000);
-  ASSERT_OK(reader_.Ask(Of(Operation::kFetch, "T", 1)).status());
+  ASSERT_OK(reader_.Ask(Of(RequestOperation::kFetch, "T", 1)).status());
   EXPECT_EQ(reader_.MirroredBytes("T", 1), "new");
-  ASSERT_OK(reader_.Ask(Of(Operation::kFetch, "T")).status());
+  ASSERT_OK(reader_.Ask(Of(RequestOperation::kFetch, "T")).status());
   EXPECT_EQ(reader_.mirrored->reserved, 2) << "what is there now is fetched again";
 }
 
@@ -233,30 +233,30 @@ TEST_F(DaemonTest, PassesOnNoDamage) {
     stored.hash = stream::DataHash(stored.bytes);
     stored.bytes[2] ^= 1;
   }
-  const Status status = reader_.AskUntilKnown(Of(Operation::kFetch, "T")).status();
+  const Status status = reader_.AskUntilKnown(Of(RequestOperation::kFetch, "T")).status();
   EXPECT_EQ(status.code(), Code::kCorruption);
   EXPECT_TRUE(status.message().find("version 1 of an object in field/3") != std::string::npos)
       << status.ToString();
   EXPECT_TRUE(reader_.mirrored->objects.empty());
   writer_.part->Put("T", "more bytes");
-  EXPECT_OK(reader_.Ask(Of(Operation::kFetch, "T")).status());
+  EXPECT_OK(reader_.Ask(Of(RequestOperation::kFetch, "T")).status());
 }
 
 TEST_F(DaemonTest, SaysWhereTheMirrorIsFullAndGoesOn) {
   writer_.part->Put("T", "bytes");
-  ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
+  ASSERT_OK(reader_.AskUntilKnown(Of(RequestOperation::kState)).status());
   reader_.mirrored->room = 2;
-  const Status full = reader_.Ask(Of(Operation::kFetch, "T")).status();
+  const Status full = reader_.Ask(Of(RequestOperation::kFetch, "T")).status();
   EXPECT_EQ(full.code(), Code::kNoSpace);
   EXPECT_TRUE(full.message().find("mirror of field/3") != std::string::npos) << full.ToString();
   EXPECT_TRUE(full.message().find("--mirror-bytes") != std::string::npos) << full.ToString();
   reader_.mirrored->room = 100;
-  EXPECT_OK(reader_.Ask(Of(Operation::kFetch, "T")).status());
+  EXPECT_OK(reader_.Ask(Of(RequestOperation::kFetch, "T")).status());
 }
 
 TEST_F(DaemonTest, WakesAReaderThatWaitsOnAnotherNode) {
-  ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
-  Request wait = Of(Operation::kWait);
+  ASSERT_OK(reader_.AskUntilKnown(Of(RequestOperation::kState)).status());
+  Request wait = Of(RequestOperation::kWait);
   wait.timeout_ms = stream::kWaitMsMax;
   std::thread putter([this] { writer_.part->Put("T", "bytes"); });
   auto body = reader_.Ask(wait);
@@ -274,14 +274,14 @@ TEST_F(DaemonTest, WakesAReaderThatWaitsOnAnotherNode) {
 }
 
 TEST_F(DaemonTest, AnswersReadersOnlyWhatReadersAsk) {
-  Request request = Of(Operation::kLookup);
+  Request request = Of(RequestOperation::kLookup);
   EXPECT_EQ(reader_.Ask(request).status().code(), Code::kInvalidArgument);
   request.part.store = "../escape";
   EXPECT_EQ(reader_.Ask(request).status().code(), Code::kCorruption);
 }
 
 TEST_F(DaemonTest, AKeyOfAnyLengthThatNoObjectHasIsNotFoundThroughIt) {
-  ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
+  ASSERT_OK(reader_.AskUntilKnown(Of(RequestOperation::kState)).status());
   const auto opened = stream::OpenRemoteReader(io::PosixFileSystem(), reader_.place(), kPart.store,
                                                kPart.rank, StreamReaderOptions());
   ASSERT_OK(opened.status());
@@ -302,11 +302,11 @@ TEST_F(DaemonTest, AKeyOfAnyLengthThatNoObjectHasIsNotFoundThroughIt) {
 
 TEST_F(DaemonTest, TellsThatTheOwnDaemonHasGoneAndFindsTheNextOne) {
   writer_.part->Put("T", "bytes");
-  ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
+  ASSERT_OK(reader_.AskUntilKnown(Of(RequestOperation::kState)).status());
   reader_.Stop();
-  EXPECT_EQ(reader_.Ask(Of(Operation::kState)).status().code(), Code::kPeerFailed);
+  EXPECT_EQ(reader_.Ask(Of(RequestOperation::kState)).status().code(), Code::kPeerFailed);
   ASSERT_OK(reader_.Start(writer_.address()));
-  EXPECT_OK(reader_.AskUntilKnown(Of(Operation::kFetch, "T")).status());
+  EXPECT_OK(reader_.AskUntilKnown(Of(RequestOperation::kFetch, "T")).status());
 }
 
 // Each has one thread for its readers, who wait for the other.
@@ -316,7 +316,7 @@ TEST(Daemons, ServeOneAnotherWhileTheirReadersWait) {
   Node right(true, other, 1);
   ASSERT_OK(left.Start(""));
   ASSERT_OK(right.Start(left.address()));
-  Request of_left = Of(Operation::kState);
+  Request of_left = Of(RequestOperation::kState);
   Request of_right = of_left;
   of_right.part = other;
   ASSERT_OK(left.AskUntilKnown(of_right).status());
@@ -359,7 +359,7 @@ TEST(Daemons, ServeOthersWhileMoreReadersWaitThanThereAreThreads) {
   ASSERT_OK(writer.Start(""));
   ASSERT_OK(reader.Start(writer.address()));
   writer.part->Put("T", "bytes");
-  ASSERT_OK(reader.AskUntilKnown(Of(Operation::kState)).status());
+  ASSERT_OK(reader.AskUntilKnown(Of(RequestOperation::kState)).status());
   std::vector<std::unique_ptr<stream::DaemonClient>> clients;
   for (int i = 0; i < kReaders; ++i) {
     clients.push_back(std::make_unique<stream::DaemonClient>(reader.place()));
@@ -368,7 +368,7 @@ TEST(Daemons, ServeOthersWhileMoreReadersWaitThanThereAreThreads) {
   std::vector<std::thread> waiting;
   for (int i = 0; i < kWaits; ++i) {
     waiting.emplace_back([&, i] {
-      Request wait = Of(Operation::kWait, "", 1 + static_cast<uint64_t>(i % 10));
+      Request wait = Of(RequestOperation::kWait, "", 1 + static_cast<uint64_t>(i % 10));
       wait.timeout_ms = stream::kWaitMsMax;
       for (int tries = 0; tries < 10; ++tries) {
         const Status status = clients[static_cast<size_t>(i % kReaders)]->Call(wait, In(kLongNs))
@@ -381,10 +381,10 @@ TEST(Daemons, ServeOthersWhileMoreReadersWaitThanThereAreThreads) {
   uint64_t slowest = 0;
   for (int i = 0; i < 50; ++i) {
     const uint64_t begin = io::RealClock().NowNs();
-    EXPECT_OK(reader.Ask(Of(Operation::kFetch, "T", 1), 5000 * kMs).status());
-    EXPECT_OK(reader.Ask(Of(Operation::kVersions, "T"), 5000 * kMs).status());
+    EXPECT_OK(reader.Ask(Of(RequestOperation::kFetch, "T", 1), 5000 * kMs).status());
+    EXPECT_OK(reader.Ask(Of(RequestOperation::kVersions, "T"), 5000 * kMs).status());
     // And a wait for what is there.
-    EXPECT_OK(reader.Ask(Of(Operation::kWait), 5000 * kMs).status());
+    EXPECT_OK(reader.Ask(Of(RequestOperation::kWait), 5000 * kMs).status());
     slowest = std::max(slowest, io::RealClock().NowNs() - begin);
   }
   EXPECT_LT(slowest, 5000 * kMs);
@@ -401,7 +401,7 @@ class ServiceTest : public ::testing::Test {
     ASSERT_OK(writer_.Start(service_.address()));
     ASSERT_OK(reader_.Start(service_.address()));
     writer_.part->Put("T", "bytes");
-    ASSERT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
+    ASSERT_OK(reader_.AskUntilKnown(Of(RequestOperation::kState)).status());
   }
   Node service_{false};
   Node writer_{true};
@@ -411,11 +411,11 @@ class ServiceTest : public ::testing::Test {
 TEST_F(ServiceTest, KnowsAllAgainWhenItIsStartedAnew) {
   const std::string port = service_.port();
   service_.Stop();
-  EXPECT_OK(reader_.Ask(Of(Operation::kState)).status());  // the address is known
+  EXPECT_OK(reader_.Ask(Of(RequestOperation::kState)).status());  // the address is known
   ASSERT_OK(service_.Start("", port));
   Node another(false);
   ASSERT_OK(another.Start(service_.address()));
-  EXPECT_OK(another.AskUntilKnown(Of(Operation::kState)).status());
+  EXPECT_OK(another.AskUntilKnown(Of(RequestOperation::kState)).status());
 }
 
 TEST_F(ServiceTest, TakesNoPartThatNobodyTellsOfForAVersionThatIsNotThere) {
@@ -423,20 +423,20 @@ TEST_F(ServiceTest, TakesNoPartThatNobodyTellsOfForAVersionThatIsNotThere) {
   writer_.Stop();
   service_.Stop();
   ASSERT_OK(service_.Start("", port));
-  EXPECT_EQ(reader_.Ask(Of(Operation::kFetch, "T", 1)).status().code(), Code::kPeerFailed);
-  EXPECT_EQ(reader_.Ask(Of(Operation::kWait)).status().code(), Code::kPeerFailed);
-  EXPECT_EQ(reader_.Ask(Of(Operation::kState)).status().code(), Code::kNotFound);
+  EXPECT_EQ(reader_.Ask(Of(RequestOperation::kFetch, "T", 1)).status().code(), Code::kPeerFailed);
+  EXPECT_EQ(reader_.Ask(Of(RequestOperation::kWait)).status().code(), Code::kPeerFailed);
+  EXPECT_EQ(reader_.Ask(Of(RequestOperation::kState)).status().code(), Code::kNotFound);
   ASSERT_OK(writer_.Start(service_.address()));
-  EXPECT_OK(reader_.AskUntilKnown(Of(Operation::kState)).status());
-  EXPECT_EQ(reader_.Ask(Of(Operation::kFetch, "T", 9)).status().code(), Code::kNotFound);
+  EXPECT_OK(reader_.AskUntilKnown(Of(RequestOperation::kState)).status());
+  EXPECT_EQ(reader_.Ask(Of(RequestOperation::kFetch, "T", 9)).status().code(), Code::kNotFound);
 }
 
 TEST_F(ServiceTest, TellsWhereADaemonIsThatHasMoved) {
   writer_.Stop();
-  const Code gone = reader_.Ask(Of(Operation::kState)).status().code();
+  const Code gone = reader_.Ask(Of(RequestOperation::kState)).status().code();
   EXPECT_TRUE(gone == Code::kPeerFailed || gone == Code::kNotFound);
   ASSERT_OK(writer_.Start(service_.address()));
-  EXPECT_OK(reader_.AskUntilKnown(Of(Operation::kFetch, "T")).status());
+  EXPECT_OK(reader_.AskUntilKnown(Of(RequestOperation::kFetch, "T")).status());
   EXPECT_EQ(reader_.MirroredBytes("T", 1), "bytes");
 }
 

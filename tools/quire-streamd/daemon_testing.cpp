@@ -44,8 +44,10 @@ class FakeReader : public StreamReader {
     const std::lock_guard<std::mutex> lock(part_->mutex);
     return part_->snapshot;
   }
-  Status Get(Slice, uint64_t, const PlaceFunction&) override { return Status(Code::kUnsupported); }
-  Status GetAt(Slice, uint64_t, const PlaceFunction&) override {
+  Status Get(Slice, uint64_t, const BufferAllocator&) override {
+    return Status(Code::kUnsupported);
+  }
+  Status GetAt(Slice, uint64_t, const BufferAllocator&) override {
     return Status(Code::kUnsupported);
   }
   Result<std::unique_ptr<StreamView>> View(Slice key, uint64_t version) override {

@@ -10,16 +10,16 @@
 namespace quire::streamd {
 
 Result<Background> Background::Enter() {
-  auto [from, into] = io::Descriptor::Pipe();
+  auto [from, into] = io::FileDescriptor::Pipe();
   if (!from.ok()) return io::ErrnoStatus(errno, "make", "a pipe");
   const pid_t pid = ::fork();
   if (pid < 0) return io::ErrnoStatus(errno, "start", "a process in the background");
   if (pid == 0) {
-    from = io::Descriptor(-1);
+    from = io::FileDescriptor(-1);
     ::setsid();
     return Background(std::move(into));
   }
-  into = io::Descriptor(-1);
+  into = io::FileDescriptor(-1);
   char ready = 0;
   ssize_t got = 0;
   do {
@@ -29,12 +29,12 @@ Result<Background> Background::Enter() {
 }
 
 void Background::Ready() {
-  const io::Descriptor null = io::Descriptor::Open("/dev/null", O_RDWR | O_CLOEXEC);
+  const io::FileDescriptor null = io::FileDescriptor::Open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; null.ok() && fd <= STDERR_FILENO; ++fd) ::dup2(null.get(), fd);
   const char byte = 1;
   // Who waited may be gone: the daemon goes on without him.
   [[maybe_unused]] const ssize_t written = ::write(pipe_.get(), &byte, 1);
-  pipe_ = io::Descriptor(-1);
+  pipe_ = io::FileDescriptor(-1);
 }
 
 }  // namespace quire::streamd

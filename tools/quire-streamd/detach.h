@@ -1,7 +1,7 @@
-// Going on in the background.
-//
-// Layer      tools
-// Threads    before any is started
+/// Going on in the background.
+///
+/// Layer      tools
+/// Threads    before any is started
 #pragma once
 
 #include <utility>
@@ -11,17 +11,17 @@
 
 namespace quire::streamd {
 
-// Goes on in a new process, of a session of its own. The old one ends with success once Ready is
-// called, or with failure if the new one ends: so its caller knows how the start went.
+/// Goes on in a new process, of a session of its own. The old one ends with success once Ready is
+/// called, or with failure if the new one ends: so its caller knows how the start went.
 class Background {
  public:
   static Result<Background> Enter();
-  // Standard streams lead nowhere from now on.
+  /// Standard streams lead nowhere from now on.
   void Ready();
 
  private:
-  explicit Background(io::Descriptor pipe) : pipe_(std::move(pipe)) {}
-  io::Descriptor pipe_;
+  explicit Background(io::FileDescriptor pipe) : pipe_(std::move(pipe)) {}
+  io::FileDescriptor pipe_;
 };
 
 }  // namespace quire::streamd

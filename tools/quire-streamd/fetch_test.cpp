@@ -14,7 +14,9 @@
 
 #include "io/files/machine.h"
 #include "stream/remote/remote_reader.h"
-#include "stream/store/streams.h"
+#include "stream/store/local_reader.h"
+#include "stream/store/mirror.h"
+#include "stream/store/writer.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 #include "tools/quire-streamd/daemon.h"
@@ -72,13 +74,13 @@ class FetchTest : public ::testing::Test {
     ::setsockopt(socket.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     QUIRE_ASSIGN_OR_RETURN(auto channel, CallAsClient(std::move(socket), token_, In(kLongNs)));
     stream::Request request;
-    request.operation = stream::Operation::kFetch;
+    request.operation = stream::RequestOperation::kFetch;
     request.part = {"field", 0};
     request.key = "T";
     QUIRE_RETURN_IF_ERROR(
-        channel->Send(FrameKind::kRequest, 1, stream::EncodeRequest(request), In(kLongNs)));
+        channel->Send(TcpFrameKind::kRequest, 1, stream::EncodeRequest(request), In(kLongNs)));
     QUIRE_ASSIGN_OR_RETURN(const std::string answer,
-                           channel->Receive(FrameKind::kAnswer, 1, In(kLongNs)));
+                           channel->Receive(TcpFrameKind::kAnswer, 1, In(kLongNs)));
     QUIRE_RETURN_IF_ERROR(stream::DecodeAnswer(answer).status());
     return channel;
   }
@@ -148,7 +150,7 @@ class FetchingNode : public FetchTest {
     }
     FetchTest::TearDown();
   }
-  // On a thread of its own: the place function of a get may not read streams.
+  // On a thread of its own: the buffer allocator of a get may not read streams.
   bool MirrorHas(uint64_t version) {
     bool has = false;
     std::thread([&] {
@@ -170,7 +172,7 @@ class FetchingNode : public FetchTest {
     const std::string path = stream::MirrorPlace(here_.path()) + "/field/log-0";
     Result<std::string> log = io::ReadFile(io::PosixFileSystem(), path, UINT64_MAX);
     ASSERT_OK(log.status());
-    const auto file = io::PosixFileSystem().Open(path, io::OpenMode::kReadWrite);
+    const auto file = io::PosixFileSystem().Open(path, io::FileOpenMode::kReadWrite);
     ASSERT_OK(file.status());
     const size_t begin = log->find(bytes);
     ASSERT_NE(begin, std::string::npos);
@@ -307,7 +309,8 @@ TEST_F(FetchingNode, APlaceThatThrowsHoldsUpNoRequestThatFollows) {
     const auto throws = [](size_t) -> char* { throw std::length_error("not so many"); };
     const Status status = reader_->Get("T", 0, throws);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
-    EXPECT_THAT(status.message(), testing::HasSubstr("the place function threw an exception: not"));
+    EXPECT_THAT(status.message(),
+                testing::HasSubstr("the buffer allocator threw an exception: not"));
   }
   std::string got;
   EXPECT_OK(reader_->Get("T", 0, &got));

@@ -30,13 +30,13 @@ ChannelKeys KeysOf(const Token& token, Slice client_nonce, Slice server_nonce) {
   return {base::LoadLe<uint64_t>(bytes.data()), base::LoadLe<uint64_t>(bytes.data() + 8)};
 }
 
-std::string Frame(FrameKind kind, uint64_t sequence, Slice payload) {
+std::string Frame(TcpFrameKind kind, uint64_t sequence, Slice payload) {
   std::string frame =
       EncodeFrameHead({kind, 0, static_cast<uint32_t>(payload.size())}, payload, {0, sequence});
   return frame.append(payload);
 }
 
-Result<std::string> Payload(FrameKind kind, uint64_t sequence, Slice frame) {
+Result<std::string> Payload(TcpFrameKind kind, uint64_t sequence, Slice frame) {
   const Slice bytes = frame.substr(0, kFrameHeadBytes);
   QUIRE_ASSIGN_OR_RETURN(const FrameHead head, DecodeFrameHead(bytes, {0, sequence}));
   const Slice payload = frame.substr(kFrameHeadBytes);
@@ -101,12 +101,12 @@ std::string Token::Digest(Slice purpose, Slice client_nonce, Slice server_nonce)
 }
 
 Result<std::string> ServerHandshake::Consume(Slice frame) {
-  const FrameKind kind = frames_ == 0 ? FrameKind::kHello : FrameKind::kProof;
+  const TcpFrameKind kind = frames_ == 0 ? TcpFrameKind::kHello : TcpFrameKind::kProof;
   if (done_) return Status(Code::kCorruption, "the handshake is over");
   QUIRE_ASSIGN_OR_RETURN(std::string payload, Payload(kind, frames_, frame));
   if (frames_++ > 0) return Welcome(payload);
   client_nonce_ = std::move(payload);
-  return Frame(FrameKind::kChallenge, 0, nonce_);
+  return Frame(TcpFrameKind::kChallenge, 0, nonce_);
 }
 
 Result<std::string> ServerHandshake::Welcome(Slice proof) {
@@ -115,21 +115,21 @@ Result<std::string> ServerHandshake::Welcome(Slice proof) {
   }
   done_ = true;
   keys_ = KeysOf(token_, client_nonce_, nonce_);
-  return Frame(FrameKind::kWelcome, 1, token_.Digest(kServerProof, client_nonce_, nonce_));
+  return Frame(TcpFrameKind::kWelcome, 1, token_.Digest(kServerProof, client_nonce_, nonce_));
 }
 
 Result<std::unique_ptr<Channel>> CallAsClient(io::Socket socket, const Token& token,
                                               uint64_t deadline_ns) {
   const std::string nonce = NewNonce();
   std::string frame(kHandshakeFrameBytes, '\0');
-  QUIRE_RETURN_IF_ERROR(socket.WriteAll(Frame(FrameKind::kHello, 0, nonce), {}, deadline_ns));
+  QUIRE_RETURN_IF_ERROR(socket.WriteAll(Frame(TcpFrameKind::kHello, 0, nonce), {}, deadline_ns));
   QUIRE_RETURN_IF_ERROR(socket.ReadAll(frame.data(), frame.size(), deadline_ns));
-  QUIRE_ASSIGN_OR_RETURN(const std::string challenge, Payload(FrameKind::kChallenge, 0, frame));
+  QUIRE_ASSIGN_OR_RETURN(const std::string challenge, Payload(TcpFrameKind::kChallenge, 0, frame));
   const std::string proof = token.Digest(kClientProof, nonce, challenge);
-  QUIRE_RETURN_IF_ERROR(socket.WriteAll(Frame(FrameKind::kProof, 1, proof), {}, deadline_ns));
+  QUIRE_RETURN_IF_ERROR(socket.WriteAll(Frame(TcpFrameKind::kProof, 1, proof), {}, deadline_ns));
   const Status read = socket.ReadAll(frame.data(), frame.size(), deadline_ns);
   if (!read.ok()) return read.WithContext("the daemon did not let this one in (another token?)");
-  QUIRE_ASSIGN_OR_RETURN(const std::string welcome, Payload(FrameKind::kWelcome, 1, frame));
+  QUIRE_ASSIGN_OR_RETURN(const std::string welcome, Payload(TcpFrameKind::kWelcome, 1, frame));
   if (!SameDigest(welcome, token.Digest(kServerProof, nonce, challenge))) {
     return Status(Code::kPeerFailed, "the peer is not a daemon with the same token");
   }

@@ -13,8 +13,8 @@
 #include "base/coding.h"
 #include "base/hash.h"
 #include "stream/remote/request.h"
-#include "tools/quire-streamd/frame.h"
 #include "tools/quire-streamd/handshake.h"
+#include "tools/quire-streamd/tcp_frame.h"
 
 namespace quire::streamd {
 namespace {
@@ -37,7 +37,8 @@ void RunStranger(int frames_before, bool forge, Slice input) {
   ServerHandshake handshake(token, std::string(kDigestBytes, 'n'));
   const std::string nonce(kDigestBytes, 'c');
   if (frames_before > 0) {
-    const std::string hello = EncodeFrameHead({FrameKind::kHello, 0, kDigestBytes}, nonce, {0, 0});
+    const std::string hello =
+        EncodeFrameHead({TcpFrameKind::kHello, 0, kDigestBytes}, nonce, {0, 0});
     QUIRE_CHECK(handshake.Consume(hello + nonce).ok());
   }
   const FrameSeed seed{0, static_cast<uint64_t>(frames_before)};
@@ -56,7 +57,7 @@ void RunPeer(bool forge, Slice input) {
   QUIRE_CHECK(head->size <= stream::kAnswerBytesMax);
   const Slice payload = Slice(frame).substr(kFrameHeadBytes);
   if (payload.size() != head->size || !CheckPayload(head_bytes, payload, seed).ok()) return;
-  if (head->kind == FrameKind::kRequest) {
+  if (head->kind == TcpFrameKind::kRequest) {
     (void)stream::DecodeRequest(payload).ok();
   } else if (const auto body = stream::DecodeAnswer(payload); body.ok()) {
     (void)stream::DecodeFetch(*body).ok();

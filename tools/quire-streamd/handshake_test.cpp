@@ -41,7 +41,7 @@ std::pair<io::Socket, io::Socket> Ends() {
   return {std::move(*client), std::move(*server)};
 }
 
-// The server's side, waiting: the gate does the same without.
+// The server's side, waiting: the listener does the same without.
 Result<std::unique_ptr<Channel>> Serve(io::Socket socket, const Token& token) {
   ServerHandshake handshake(token, NewNonce());
   while (!handshake.done()) {
@@ -75,10 +75,10 @@ TEST(Handshake, LetsInWhoHasTheTokenAndThenCarriesFramesBothWays) {
   ASSERT_OK(pair.client.status());
   ASSERT_OK(pair.server.status());
   for (uint64_t id : {1, 2}) {
-    ASSERT_OK((*pair.client)->Send(FrameKind::kRequest, id, "question", In(kLongNs)));
-    EXPECT_EQ(*(*pair.server)->Receive(FrameKind::kRequest, id, In(kLongNs)), "question");
-    ASSERT_OK((*pair.server)->Send(FrameKind::kAnswer, id, "answer", In(kLongNs)));
-    EXPECT_EQ(*(*pair.client)->Receive(FrameKind::kAnswer, id, In(kLongNs)), "answer");
+    ASSERT_OK((*pair.client)->Send(TcpFrameKind::kRequest, id, "question", In(kLongNs)));
+    EXPECT_EQ(*(*pair.server)->Receive(TcpFrameKind::kRequest, id, In(kLongNs)), "question");
+    ASSERT_OK((*pair.server)->Send(TcpFrameKind::kAnswer, id, "answer", In(kLongNs)));
+    EXPECT_EQ(*(*pair.client)->Receive(TcpFrameKind::kAnswer, id, In(kLongNs)), "answer");
   }
 }
 
@@ -98,7 +98,7 @@ TEST(Handshake, DoesNotBelieveAServerThatLacksTheToken) {
     EXPECT_OK(socket.WriteAll(*handshake.Consume(frame), {}, In(kLongNs)));
     EXPECT_OK(socket.ReadAll(frame.data(), frame.size(), In(kLongNs)));
     const std::string proof = frame.substr(kFrameHeadBytes);
-    const std::string head = EncodeFrameHead({FrameKind::kWelcome, 0, 32}, proof, {0, 1});
+    const std::string head = EncodeFrameHead({TcpFrameKind::kWelcome, 0, 32}, proof, {0, 1});
     EXPECT_OK(socket.WriteAll(head, proof, In(kLongNs)));  // the client's own proof, sent back
   });
   const auto channel = CallAsClient(std::move(client), TokenOf('a'), In(kLongNs));
@@ -111,11 +111,11 @@ TEST(Handshake, AcceptsNoProofOfAnotherConnection) {
   ServerHandshake first(token, std::string(32, '1'));
   ServerHandshake second(token, std::string(32, '2'));
   const std::string nonce(32, 'n');
-  const std::string hello = EncodeFrameHead({FrameKind::kHello, 0, 32}, nonce, {0, 0}) + nonce;
+  const std::string hello = EncodeFrameHead({TcpFrameKind::kHello, 0, 32}, nonce, {0, 0}) + nonce;
   ASSERT_OK(first.Consume(hello).status());
   ASSERT_OK(second.Consume(hello).status());
   const std::string proof = token.Digest("quire-streamd 1 client", nonce, std::string(32, '1'));
-  const std::string frame = EncodeFrameHead({FrameKind::kProof, 0, 32}, proof, {0, 1}) + proof;
+  const std::string frame = EncodeFrameHead({TcpFrameKind::kProof, 0, 32}, proof, {0, 1}) + proof;
   EXPECT_EQ(second.Consume(frame).status().code(), Code::kInvalidArgument);
   EXPECT_OK(first.Consume(frame).status());
   EXPECT_TRUE(first.done());
@@ -124,7 +124,7 @@ TEST(Handshake, AcceptsNoProofOfAnotherConnection) {
 
 TEST(Frame, IsRefusedWhereAnyBitOfItIsAnother) {
   const std::string payload = "payload";
-  const std::string good = EncodeFrameHead({FrameKind::kAnswer, 3, 7}, payload, {9, 5});
+  const std::string good = EncodeFrameHead({TcpFrameKind::kAnswer, 3, 7}, payload, {9, 5});
   ASSERT_OK(DecodeFrameHead(good, {9, 5}).status());
   ASSERT_OK(CheckPayload(good, payload, {9, 5}));
   for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
@@ -136,14 +136,15 @@ TEST(Frame, IsRefusedWhereAnyBitOfItIsAnother) {
 }
 
 TEST(Frame, IsRefusedInAnotherPlaceOrConnection) {
-  const std::string good = EncodeFrameHead({FrameKind::kAnswer, 3, 0}, {}, {9, 5});
+  const std::string good = EncodeFrameHead({TcpFrameKind::kAnswer, 3, 0}, {}, {9, 5});
   EXPECT_EQ(DecodeFrameHead(good, {9, 6}).status().code(), Code::kCorruption);
   EXPECT_EQ(DecodeFrameHead(good, {8, 5}).status().code(), Code::kCorruption);
 }
 
 TEST(Frame, AnnouncesNoMoreThanItsKindMayHave) {
-  const std::pair<FrameKind, uint32_t> limits[] = {
-      {FrameKind::kHello, 32}, {FrameKind::kRequest, 16 << 10}, {FrameKind::kAnswer, 64 << 10}};
+  const std::pair<TcpFrameKind, uint32_t> limits[] = {{TcpFrameKind::kHello, 32},
+                                                      {TcpFrameKind::kRequest, 16 << 10},
+                                                      {TcpFrameKind::kAnswer, 64 << 10}};
   for (const auto& [kind, size] : limits) {
     EXPECT_OK(DecodeFrameHead(EncodeFrameHead({kind, 0, size}, {}, {}), {}).status());
     EXPECT_EQ(DecodeFrameHead(EncodeFrameHead({kind, 0, size + 1}, {}, {}), {}).status().code(),
@@ -163,8 +164,8 @@ void ExpectCarries(size_t size, const Pair& pair) {
   EXPECT_TRUE(got == bytes);
   EXPECT_EQ(*hash, stream::DataHash(bytes));
   // Frames go on behind them.
-  ASSERT_OK((*pair.server)->Send(FrameKind::kAnswer, 5, "answer", In(kLongNs)));
-  EXPECT_EQ(*(*pair.client)->Receive(FrameKind::kAnswer, 5, In(kLongNs)), "answer");
+  ASSERT_OK((*pair.server)->Send(TcpFrameKind::kAnswer, 5, "answer", In(kLongNs)));
+  EXPECT_EQ(*(*pair.client)->Receive(TcpFrameKind::kAnswer, 5, In(kLongNs)), "answer");
 }
 
 TEST(Channel, CarriesBytesAndTellsTheirHash) {

@@ -5,14 +5,14 @@
 
 #include "io/files/machine.h"
 #include "stream/store/listing.h"
-#include "stream/store/streams.h"
+#include "stream/store/local_reader.h"
 
 namespace quire::streamd {
 namespace {
 
 using stream::EncodeAnswer;
-using stream::Operation;
 using stream::Request;
+using stream::RequestOperation;
 using stream::StorePart;
 
 uint64_t FrameDeadline() {
@@ -31,9 +31,9 @@ Pace PaceOf(uint64_t bytes) {
 }
 
 Status LocalParts::Serve(const Request& request, uint64_t id, Channel& channel) {
-  if (request.operation == Operation::kFetch) return ServeFetch(request, id, channel);
+  if (request.operation == RequestOperation::kFetch) return ServeFetch(request, id, channel);
   const auto body = BodyOf(request);
-  return channel.Send(FrameKind::kAnswer, id,
+  return channel.Send(TcpFrameKind::kAnswer, id,
                       EncodeAnswer(body.status(), body.ok() ? Slice(*body) : Slice()),
                       FrameDeadline());
 }
@@ -47,15 +47,15 @@ Result<std::string> LocalParts::BodyOf(const Request& request) {
 
 Result<std::string> LocalParts::BodyFrom(StreamReader& reader, const Request& request) {
   switch (request.operation) {
-    case Operation::kState: {
+    case RequestOperation::kState: {
       stream::StateBody state;
       QUIRE_ASSIGN_OR_RETURN(state.last_snapshot, reader.LastSnapshot());
       QUIRE_ASSIGN_OR_RETURN(state.finished, reader.Finished());
       return stream::EncodeState(state);
     }
-    case Operation::kObjects:
+    case RequestOperation::kObjects:
       return ObjectsBehind(reader, request);
-    case Operation::kVersions:
+    case RequestOperation::kVersions:
       return VersionsBelow(reader, request);
     default:
       return Status(Code::kUnsupported, "a reader does not do that");
@@ -117,7 +117,8 @@ Status LocalParts::ServeFetch(const Request& request, uint64_t id, Channel& chan
   // The reader that was kept may be of a store that was removed since, and made anew.
   if (view.status().code() == Code::kPeerFailed) view = ViewAsked(request, &reader);
   if (!view.ok()) {
-    return channel.Send(FrameKind::kAnswer, id, EncodeAnswer(view.status(), {}), FrameDeadline());
+    return channel.Send(TcpFrameKind::kAnswer, id, EncodeAnswer(view.status(), {}),
+                        FrameDeadline());
   }
   stream::FetchBody body;
   body.version = (*view)->version();
@@ -126,8 +127,9 @@ Status LocalParts::ServeFetch(const Request& request, uint64_t id, Channel& chan
       body.version.version == request.have && body.version.unix_time_ns == request.have_time_ns;
   // The hash is that of the log: who receives the bytes finds damage that they have here.
   if (!known) body.hash = stream::HashOf(**view);
-  QUIRE_RETURN_IF_ERROR(channel.Send(
-      FrameKind::kAnswer, id, EncodeAnswer(Status(), stream::EncodeFetch(body)), FrameDeadline()));
+  QUIRE_RETURN_IF_ERROR(channel.Send(TcpFrameKind::kAnswer, id,
+                                     EncodeAnswer(Status(), stream::EncodeFetch(body)),
+                                     FrameDeadline()));
   if (known) return Status();
   return channel.SendBytes((*view)->bytes(), PaceOf(body.version.bytes))
       .WithContext("version " + std::to_string(body.version.version) + " of an object in " +

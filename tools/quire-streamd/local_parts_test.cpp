@@ -13,12 +13,12 @@
 namespace quire::streamd::local_parts_test {
 namespace {
 
-using stream::Operation;
 using stream::Request;
+using stream::RequestOperation;
 
 class LocalPartsTest : public ::testing::Test {
  protected:
-  Request Of(Operation operation, const std::string& key, uint64_t number) {
+  Request Of(RequestOperation operation, const std::string& key, uint64_t number) {
     Request request;
     request.operation = operation;
     request.part = {"store", 0};
@@ -30,7 +30,8 @@ class LocalPartsTest : public ::testing::Test {
   std::vector<std::string> Objects(int* pages) {
     std::vector<std::string> all;
     for (bool more = true; more; ++*pages) {
-      const auto body = parts_.BodyOf(Of(Operation::kObjects, all.empty() ? "" : all.back(), 0));
+      const auto body =
+          parts_.BodyOf(Of(RequestOperation::kObjects, all.empty() ? "" : all.back(), 0));
       const auto some = body.ok() ? stream::DecodeObjects(*body) : body.status();
       EXPECT_OK(some.status());
       if (!some.ok()) break;
@@ -42,7 +43,8 @@ class LocalPartsTest : public ::testing::Test {
   std::vector<uint64_t> Versions(int* pages) {
     std::vector<uint64_t> all;
     for (bool more = true; more; ++*pages) {
-      const auto body = parts_.BodyOf(Of(Operation::kVersions, "T", all.empty() ? 0 : all.back()));
+      const auto body =
+          parts_.BodyOf(Of(RequestOperation::kVersions, "T", all.empty() ? 0 : all.back()));
       const auto some = body.ok() ? stream::DecodeVersions(*body) : body.status();
       EXPECT_OK(some.status());
       if (!some.ok()) break;
@@ -93,11 +95,11 @@ TEST_F(LocalPartsTest, ListAnewForAFirstPage) {
 // A list is dropped if two refreshes come between two of its pages: the next page is right anyway.
 TEST_F(LocalPartsTest, GiveTheNextPageOfAListThatWasDropped) {
   for (int i = 0; i < 500; ++i) part_->Put(std::string(1000, 'k') + std::to_string(i), "x");
-  const auto first = *stream::DecodeObjects(*parts_.BodyOf(Of(Operation::kObjects, "", 0)));
+  const auto first = *stream::DecodeObjects(*parts_.BodyOf(Of(RequestOperation::kObjects, "", 0)));
   EXPECT_TRUE(first.more);
   for (int i = 0; i < 2; ++i) parts_.Refresh();
   const auto second =
-      *stream::DecodeObjects(*parts_.BodyOf(Of(Operation::kObjects, first.keys.back(), 0)));
+      *stream::DecodeObjects(*parts_.BodyOf(Of(RequestOperation::kObjects, first.keys.back(), 0)));
   EXPECT_GT(second.keys.front(), first.keys.back());
   EXPECT_EQ(part_->listed, 2);
 }

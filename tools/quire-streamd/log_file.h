@@ -1,8 +1,8 @@
-// The daemon's log: lines in a file of its place, which takes no more room than it may, however
-// long the daemon runs. The newest lines are always there.
-//
-// Layer      tools
-// Threads    any
+/// The daemon's log: lines in a file of its place, which takes no more room than it may, however
+/// long the daemon runs. The newest lines are always there.
+///
+/// Layer      tools
+/// Threads    any
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@
 
 namespace quire::streamd {
 
-class LogFile {
+class DaemonLog {
  public:
-  // [bytes] Of the file, and of the one before it, `path`.old.
+  /// [bytes] Of the file, and of the one before it, `path`.old.
   static constexpr uint64_t kBytesMax = 512 << 10;
 
-  // Begins an empty one; what an earlier daemon left becomes the one before it.
-  static Result<std::unique_ptr<LogFile>> Open(io::FileSystem& fs, const std::string& path,
-                                               uint64_t bytes_max = kBytesMax);
-  // A line that cannot be written is left out.
+  /// Begins an empty one; what an earlier daemon left becomes the one before it.
+  static Result<std::unique_ptr<DaemonLog>> Open(io::FileSystem& fs, const std::string& path,
+                                                 uint64_t bytes_max = kBytesMax);
+  /// A line that cannot be written is left out.
   void Write(const std::string& text);
 
  private:
-  LogFile(io::FileSystem& fs, std::string path, uint64_t bytes_max)
+  DaemonLog(io::FileSystem& fs, std::string path, uint64_t bytes_max)
       : fs_(fs), path_(std::move(path)), bytes_max_(bytes_max) {}
   Status Begin();
 

@@ -11,12 +11,12 @@
 namespace quire::streamd::log_file_test {
 namespace {
 
-TEST(LogFile, HasTheNewestLinesAndTakesNoMoreRoomThanItMay) {
+TEST(DaemonLog, HasTheNewestLinesAndTakesNoMoreRoomThanItMay) {
   constexpr uint64_t kBytes = 4096;
   const test::TempDirectory directory;
   io::FileSystem& fs = io::PosixFileSystem();
   const std::string path = directory / "log";
-  const auto log = LogFile::Open(fs, path, kBytes);
+  const auto log = DaemonLog::Open(fs, path, kBytes);
   ASSERT_OK(log.status());
   for (int i = 0; i < 2000; ++i) {
     (*log)->Write("line " + std::to_string(i));
@@ -31,12 +31,12 @@ TEST(LogFile, HasTheNewestLinesAndTakesNoMoreRoomThanItMay) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
-TEST(LogFile, KeepsWhatTheDaemonBeforeHadToSay) {
+TEST(DaemonLog, KeepsWhatTheDaemonBeforeHadToSay) {
   const test::TempDirectory directory;
   io::FileSystem& fs = io::PosixFileSystem();
   const std::string path = directory / "log";
-  (*LogFile::Open(fs, path))->Write("why it ended");
-  const auto log = LogFile::Open(fs, path);
+  (*DaemonLog::Open(fs, path))->Write("why it ended");
+  const auto log = DaemonLog::Open(fs, path);
   ASSERT_OK(log.status());
   EXPECT_EQ(*io::ReadFile(fs, path, 100), "");
   const auto before = io::ReadFile(fs, path + ".old", 100);

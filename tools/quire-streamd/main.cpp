@@ -51,7 +51,8 @@ int Fail(const Status& status) {
 }
 
 Status LogToFile(io::FileSystem& fs, const std::string& place) {
-  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<LogFile> log, LogFile::Open(fs, place + "/" + kLogFile));
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<DaemonLog> log,
+                         DaemonLog::Open(fs, place + "/" + kLogFile));
   SetLogSink([log](LogLevel level, const std::string& text) {
     if (level <= LogLevel::kInfo) log->Write(text);
   });
@@ -90,7 +91,7 @@ Status Serve(io::FileSystem& fs, const Command& command) {
   }
   Claim claim;
   QUIRE_RETURN_IF_ERROR(ClaimPlace(fs, place, &claim));
-  QUIRE_ASSIGN_OR_RETURN(const io::Descriptor signals, io::StopSignals());
+  QUIRE_ASSIGN_OR_RETURN(const io::FileDescriptor signals, io::StopSignals());
   io::RaiseFileLimit();
   const bool own_token = command.token.empty();
   const std::string token_file = place + "/" + kTokenFile;

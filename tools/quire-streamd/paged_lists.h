@@ -1,7 +1,8 @@
-// Lists that are asked for page by page: each is made once, and kept while its pages are asked for.
-//
-// Layer      tools
-// Threads    any
+/// Lists that are asked for page by page: each is made once, and kept while its pages are asked
+/// for.
+///
+/// Layer      tools
+/// Threads    any
 #pragma once
 
 #include <algorithm>
@@ -17,18 +18,18 @@
 
 namespace quire::streamd {
 
-// How many entries are kept in all lists together: the objects of two of the largest parts.
+/// How many entries are kept in all lists together: the objects of two of the largest parts.
 constexpr size_t kPagedEntriesMax = size_t{2} << 20;
 
-template <typename Name, typename Entry>
+template <typename Name, typename VersionEntry>
 class PagedLists {
  public:
-  using List = std::shared_ptr<const std::vector<Entry>>;
+  using List = std::shared_ptr<const std::vector<VersionEntry>>;
 
   explicit PagedLists(size_t entries_max = kPagedEntriesMax) : entries_max_(entries_max) {}
 
-  // The list that is kept under this name. If it is asked for its first page, or none is kept, what
-  // `make` returns, a Result<std::vector<Entry>>.
+  /// The list that is kept under this name. If it is asked for its first page, or none is kept,
+  /// what `make` returns, a Result<std::vector<VersionEntry>>.
   template <typename Make>
   Result<List> Get(const Name& name, bool first_page, const Make& make) {
     if (!first_page) {
@@ -39,12 +40,12 @@ class PagedLists {
         return kept->second.list;
       }
     }
-    QUIRE_ASSIGN_OR_RETURN(std::vector<Entry> made, make());
-    return std::make_shared<const std::vector<Entry>>(std::move(made));
+    QUIRE_ASSIGN_OR_RETURN(std::vector<VersionEntry> made, make());
+    return std::make_shared<const std::vector<VersionEntry>>(std::move(made));
   }
-  // There are further pages of this list. If the lists have more than `entries_max` entries now,
-  // drops the least recently used ones: a request for a further page of one makes it again. This
-  // one stays, whatever its size.
+  /// There are further pages of this list. If the lists have more than `entries_max` entries now,
+  /// drops the least recently used ones: a request for a further page of one makes it again. This
+  /// one stays, whatever its size.
   void Keep(const Name& name, List list) {
     const std::lock_guard<std::mutex> lock(mutex_);
     kept_[name] = {std::move(list), true, ++uses_};
@@ -54,7 +55,7 @@ class PagedLists {
       }));
     }
   }
-  // Drops lists without a request since the last call.
+  /// Drops lists without a request since the last call.
   void DropUnused() {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::erase_if(kept_, [](const auto& kept) { return !kept.second.used; });

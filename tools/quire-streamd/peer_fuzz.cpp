@@ -62,7 +62,7 @@ std::string FramesOf(Slice input, uint64_t* frames) {
     const Slice payload = input.substr(0, size);
     input.remove_prefix(payload.size());
     if ((choices & 0x80) == 0) {
-      const auto kind = static_cast<FrameKind>(choices & 0xf);
+      const auto kind = static_cast<TcpFrameKind>(choices & 0xf);
       bytes +=
           EncodeFrameHead({kind, *frames, static_cast<uint32_t>(payload.size())}, payload, seed);
     }
@@ -77,7 +77,7 @@ std::string FramesOf(Slice input, uint64_t* frames) {
 void TakeAnswer(Channel& channel) {
   const uint64_t now = io::RealClock().NowNs();
   const auto head = channel.ReceiveHead(now + kLongNs);
-  QUIRE_CHECK(head.ok() && head->kind == FrameKind::kAnswer);
+  QUIRE_CHECK(head.ok() && head->kind == TcpFrameKind::kAnswer);
   std::string answer(head->size, '\0');
   QUIRE_CHECK(channel.ReceivePayload(*head, answer.data(), now + kLongNs).ok());
   const auto body = stream::DecodeAnswer(answer);
@@ -100,8 +100,8 @@ void Run(Slice input) {
   static const std::unique_ptr<Daemon> daemon = NewDaemon();
   int ends[2];
   QUIRE_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
-  Channel server(io::Socket(io::Descriptor(ends[0])), kToClient, kToServer);
-  Channel peer(io::Socket(io::Descriptor(ends[1])), kToServer, kToClient);
+  Channel server(io::Socket(io::FileDescriptor(ends[0])), kToClient, kToServer);
+  Channel peer(io::Socket(io::FileDescriptor(ends[1])), kToServer, kToClient);
   uint64_t frames = 0;
   const std::string bytes = FramesOf(input, &frames);
   const auto sent = peer.socket().WriteSome(bytes);

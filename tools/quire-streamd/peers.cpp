@@ -60,9 +60,9 @@ Result<Peers::Asked> Peers::Ask(const std::string& address, const stream::Reques
     bool kept = false;
     auto channel = Take(address, deadline_ns, fresh, &kept);
     if (!channel.ok()) return channel.status().WithContext("the daemon at " + address);
-    Status status = (*channel)->Send(FrameKind::kRequest, id, encoded, deadline_ns);
+    Status status = (*channel)->Send(TcpFrameKind::kRequest, id, encoded, deadline_ns);
     if (status.ok()) {
-      auto answer = (*channel)->Receive(FrameKind::kAnswer, id, deadline_ns);
+      auto answer = (*channel)->Receive(TcpFrameKind::kAnswer, id, deadline_ns);
       if (answer.ok()) return Asked{std::move(*channel), id, std::move(*answer)};
       status = answer.status();
     }

@@ -1,7 +1,7 @@
-// Calls to other daemons, over connections that are kept for the next call.
-//
-// Layer      tools
-// Threads    any
+/// Calls to other daemons, over connections that are kept for the next call.
+///
+/// Layer      tools
+/// Threads    any
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "stream/remote/request.h"
-#include "tools/quire-streamd/frame.h"
 #include "tools/quire-streamd/handshake.h"
+#include "tools/quire-streamd/tcp_frame.h"
 
 namespace quire::streamd {
 
@@ -22,13 +22,13 @@ class Peers {
  public:
   explicit Peers(Token token) : token_(std::move(token)) {}
 
-  // The body of the answer of the daemon at `address`.
-  //
-  // Errors   what it answers; kPeerFailed  It is not there, or has another token; kTimedOut.
+  /// The body of the answer of the daemon at `address`.
+  ///
+  /// Errors   what it answers; kPeerFailed  It is not there, or has another token; kTimedOut.
   Result<std::string> Call(const std::string& address, const stream::Request& request,
                            uint64_t deadline_ns);
-  // Asks for a version. While its bytes arrive, `taker` provides room for them and is notified.
-  // kCorruption: they differ from what was stored there.
+  /// Asks for a version. While its bytes arrive, `taker` provides room for them and is notified.
+  /// kCorruption: they differ from what was stored there.
   struct Taker {
     std::function<Result<char*>(const StreamVersion& version)> place;
     Channel::Came came;

@@ -33,7 +33,7 @@ class PeersTest : public ::testing::Test {
     EXPECT_OK(listener.status());
     std::thread daemon([&] { EXPECT_OK(Serve(*listener, answer)); });
     stream::Request request;
-    request.operation = stream::Operation::kFetch;
+    request.operation = stream::RequestOperation::kFetch;
     request.part = {"field", 3};
     request.key = "T";
     Peers peers(token_);
@@ -74,7 +74,7 @@ class PeersTest : public ::testing::Test {
     body.version.bytes = bytes.size();
     body.hash = stream::DataHash(bytes);
     const std::string answer = stream::EncodeAnswer(Status(), stream::EncodeFetch(body));
-    QUIRE_RETURN_IF_ERROR(channel.Send(FrameKind::kAnswer, id, answer, In(kLongNs)));
+    QUIRE_RETURN_IF_ERROR(channel.Send(TcpFrameKind::kAnswer, id, answer, In(kLongNs)));
     return channel.SendBytes(sent, {kLongNs, In(kLongNs)});
   }
 
@@ -113,7 +113,7 @@ TEST_F(PeersTest, TellThatBytesAreMissing) {
 
 TEST_F(PeersTest, TellThatAnAnswerIsNone) {
   const Status none = Fetch([](Channel& channel, uint64_t id) {
-    return channel.Send(FrameKind::kAnswer, id, "\x01\x02\x03", In(kLongNs));
+    return channel.Send(TcpFrameKind::kAnswer, id, "\x01\x02\x03", In(kLongNs));
   });
   EXPECT_EQ(none.code(), Code::kCorruption);
   const Status raw = Fetch([](Channel& channel, uint64_t) {

@@ -1,7 +1,7 @@
-// The files by which others find a daemon in its place: its process and its address.
-//
-// Layer      tools
-// Threads    any
+/// The files by which others find a daemon in its place: its process and its address.
+///
+/// Layer      tools
+/// Threads    any
 #pragma once
 
 #include <cstdint>
@@ -17,29 +17,29 @@ namespace quire::streamd {
 constexpr char kTokenFile[] = ".token";
 constexpr char kLogFile[] = ".daemon.log";
 
-// The content of the file `.daemon`.
+/// The content of the file `.daemon`.
 struct DaemonFile {
   std::string address;
-  std::string metadata;  // the service's address; empty: none
+  std::string metadata;  ///< the service's address; empty: none
 };
 
-// One daemon per place: kBusy, with who runs there. `made` notes the lock's file unless it was
-// there.
+/// One daemon per place: kBusy, with who runs there. `made` notes the lock's file unless it was
+/// there.
 Result<std::unique_ptr<io::FileLock>> LockPlace(io::FileSystem& fs, const std::string& place,
                                                 io::MadePaths* made);
 Status WriteDaemonFile(io::FileSystem& fs, const std::string& place, const DaemonFile& file);
 Result<DaemonFile> ReadDaemonFile(io::FileSystem& fs, const std::string& place);
-// Takes the file and the socket away.
+/// Takes the file and the socket away.
 void RemoveDaemonFiles(io::FileSystem& fs, const std::string& place);
 
-// Returns the daemon of the place: "host pid 12 ..."; empty: none. It is the holder's own word:
-// good to be shown. kInvalidArgument: others may write to the place.
+/// Returns the daemon of the place: "host pid 12 ..."; empty: none. It is the holder's own word:
+/// good to be shown. kInvalidArgument: others may write to the place.
 Result<std::string> RunningDaemon(io::FileSystem& fs, const std::string& place);
-// Asks the process that listens at the place to end, and waits until it has. The kernel identifies
-// that process.
-//
-// Errors  kNotFound: none runs. kInvalidArgument: it runs on another host, or is another user's, or
-//         others may write to the place. kTimedOut.
+/// Asks the process that listens at the place to end, and waits until it has. The kernel identifies
+/// that process.
+///
+/// Errors  kNotFound: none runs. kInvalidArgument: it runs on another host, or is another user's,
+///         or others may write to the place. kTimedOut.
 Status StopDaemon(io::FileSystem& fs, const std::string& place, uint64_t timeout_ms);
 
 }  // namespace quire::streamd

@@ -3,10 +3,12 @@
 #include <string>
 
 #include "base/log_sink.h"
+#include "stream/store/local_reader.h"
+#include "stream/store/mirror.h"
 #include "stream/store/part.h"
-#include "stream/store/streams.h"
+#include "stream/store/tending.h"
 #include "tools/quire-streamd/daemon.h"
-#include "tools/quire-streamd/part_dates.h"
+#include "tools/quire-streamd/part_timestamps.h"
 
 namespace quire::streamd {
 
@@ -19,8 +21,10 @@ Streams StreamsOf(io::FileSystem& fs, const std::string& place, uint64_t mirror_
     return stream::OpenLocalReader(fs, place, part.store, part.rank);
   };
   streams.parts = [&fs, place] { return PartsAt(fs, place); };
-  const auto dates = std::make_shared<PartDates>(fs, place);
-  streams.told = [dates](const std::vector<StorePart>& parts) { return dates->Of(parts); };
+  const auto timestamps = std::make_shared<PartTimestamps>(fs, place);
+  streams.registrations = [timestamps](const std::vector<StorePart>& parts) {
+    return timestamps->Of(parts);
+  };
   streams.remote.open_mirror = [&fs, mirror_place, mirror_bytes](const StorePart& part) {
     StreamOptions options;
     options.log_bytes = mirror_bytes;

@@ -16,8 +16,8 @@ constexpr size_t kRemotesMax = 1 << 14;
 constexpr uint64_t kTellings = 16;
 
 using stream::FetchBody;
-using stream::Operation;
 using stream::Request;
+using stream::RequestOperation;
 using stream::StorePart;
 
 // Of the versions in the mirror the one that is asked for, or where the newest is, the youngest:
@@ -61,12 +61,12 @@ std::shared_ptr<RemoteParts::Remote> RemoteParts::RemoteOf(const StorePart& part
 Result<std::string> RemoteParts::Serve(const Request& request, uint64_t deadline_ns,
                                        const stream::OnArrival& tell) {
   switch (request.operation) {
-    case Operation::kFetch:
+    case RequestOperation::kFetch:
       return Fetch(request, deadline_ns, tell);
-    case Operation::kState:
-    case Operation::kObjects:
-    case Operation::kVersions:
-    case Operation::kWait:
+    case RequestOperation::kState:
+    case RequestOperation::kObjects:
+    case RequestOperation::kVersions:
+    case RequestOperation::kWait:
       break;
     default:
       return Status(Code::kInvalidArgument, "readers do not ask that");
@@ -103,7 +103,7 @@ Status RemoteParts::CallOwner(const Request& request, Remote& remote, uint64_t d
   if (!known.empty() && (!found.ok() || *found == known)) return status;
   // A reader asks for the state first. Who asks for more was told that the part is there: its
   // daemon has gone, or has not told of it again. A version that is not there is another matter.
-  if (found.status().code() == Code::kNotFound && request.operation != Operation::kState) {
+  if (found.status().code() == Code::kNotFound && request.operation != RequestOperation::kState) {
     return Status(Code::kPeerFailed, "no daemon has registered the part at the moment");
   }
   QUIRE_RETURN_IF_ERROR(found.status());

@@ -1,9 +1,9 @@
-// Parts of stores that lie elsewhere, for the readers of this node: questions are passed on to the
-// daemon that has the part, versions fetched into this place's mirror.
-//
-// Layer      tools
-// Source     NVStream, HPDC18, section 6.1
-// Threads    any
+/// Parts of stores that lie elsewhere, for the readers of this node: questions are passed on to the
+/// daemon that has the part, versions fetched into this place's mirror.
+///
+/// Layer      tools
+/// Source     NVStream, HPDC18, section 6.1
+/// Threads    any
 #pragma once
 
 #include <chrono>
@@ -23,9 +23,9 @@
 namespace quire::streamd {
 
 struct RemoteOptions {
-  // Returns the address of a part: kNotFound.
+  /// Returns the address of a part: kNotFound.
   std::function<Result<std::string>(const stream::StorePart& part, uint64_t deadline_ns)> lookup;
-  // The mirror of a part, and a reader of it.
+  /// The mirror of a part, and a reader of it.
   std::function<Result<std::unique_ptr<stream::Mirror>>(const stream::StorePart& part)> open_mirror;
   std::function<Result<std::unique_ptr<StreamReader>>(const stream::StorePart& part)> open_mirrored;
 };
@@ -34,14 +34,14 @@ class RemoteParts {
  public:
   RemoteParts(Peers& peers, RemoteOptions options) : peers_(peers), options_(std::move(options)) {}
 
-  // The body that answers a reader's request. For kFetch: the version is in the mirror; `tell` was
-  // called while it arrived.
+  /// The body that answers a reader's request. For kFetch: the version is in the mirror; `tell` was
+  /// called while it arrived.
   Result<std::string> Serve(const stream::Request& request, uint64_t deadline_ns,
                             const stream::OnArrival& tell);
 
  private:
   struct Remote {
-    std::timed_mutex mutex;  // of the mirror: waiting for it has a deadline
+    std::timed_mutex mutex;  ///< of the mirror: waiting for it has a deadline
     std::unique_ptr<stream::Mirror> mirror;
     std::unique_ptr<StreamReader> mirrored;
     std::mutex address_mutex;

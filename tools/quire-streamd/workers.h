@@ -1,8 +1,8 @@
-// Threads for work that may wait: started when there is work and no free thread, ended after a
-// while without work.
-//
-// Layer      tools
-// Threads    any
+/// Threads for work that may wait: started when there is work and no free thread, ended after a
+/// while without work.
+///
+/// Layer      tools
+/// Threads    any
 #pragma once
 
 #include <condition_variable>
@@ -16,13 +16,13 @@ namespace quire::streamd {
 class Workers {
  public:
   explicit Workers(int threads_max) : threads_max_(threads_max) {}
-  // Waits for all.
+  /// Waits for all.
   ~Workers();
-  // Runs `job` as soon as a thread is free. Dropped after Stop.
+  /// Runs `job` as soon as a thread is free. Dropped after Stop.
   void Run(std::function<void()> job);
-  // Starts a thread if there is work and none for it, since the system refused one.
+  /// Starts a thread if there is work and none for it, since the system refused one.
   void Rouse();
-  // Drops work that has not begun. Whether all that had begun ended within the time.
+  /// Drops work that has not begun. Whether all that had begun ended within the time.
   bool Stop(uint64_t timeout_ms);
   bool stopping();
 

@@ -22,7 +22,7 @@ struct Chain::Cursor {
   std::unique_ptr<lsm::Iterator> iterator;
 };
 
-Chain::Chain(io::FileSystem& fs, DatabasePlace place)
+Chain::Chain(io::FileSystem& fs, DatabaseOnDisk place)
     : fs_(fs), place_(std::move(place)), cache_(table::NewBlockCache(kCacheBytes)) {}
 
 Status Chain::CheckReady() const {
@@ -32,7 +32,7 @@ Status Chain::CheckReady() const {
                                      " is being made or removed, or that was cut short");
 }
 
-Result<std::shared_ptr<lsm::Reader>> Chain::ReaderOf(const Part& part) {
+Result<std::shared_ptr<lsm::Reader>> Chain::ReaderOf(const PartOnDisk& part) {
   std::shared_ptr<lsm::Reader>& reader = readers_[part.directory];
   if (reader != nullptr) return reader;
   if (!part.here) {
@@ -55,7 +55,7 @@ Status Chain::CheckPresent() const {
   for (const kv::Generation& generation : place_.descriptor.generations) {
     QUIRE_RETURN_IF_ERROR(kv::CheckCheckpoint(fs_, generation));
   }
-  const Result<kv::Descriptor> now = kv::ReadDescriptor(fs_, place_.directory);
+  const Result<kv::DatabaseDescriptor> now = kv::ReadDescriptor(fs_, place_.directory);
   if (now.ok() && kv::SameGenerations(now->generations, place_.descriptor.generations))
     return Status();
   return Status(Code::kBusy, "the generations of " + place_.directory +
@@ -63,11 +63,11 @@ Status Chain::CheckPresent() const {
 }
 
 // The parts that may know `key`: its owner's, or where the program has a rule of its own, all.
-std::vector<const Part*> Chain::PartsFor(const kv::Generation& generation, Slice key) const {
-  std::vector<const Part*> parts;
+std::vector<const PartOnDisk*> Chain::PartsFor(const kv::Generation& generation, Slice key) const {
+  std::vector<const PartOnDisk*> parts;
   const bool by_hash = generation.partitioner == "hash";
   const int owner = base::OwnerOf(base::HashKey(key), std::max(generation.rank_count, 1));
-  for (const Part& part : place_.parts) {
+  for (const PartOnDisk& part : place_.parts) {
     if (part.generation != generation.number || (by_hash && part.rank != owner)) continue;
     parts.push_back(&part);
   }
@@ -75,16 +75,10 @@ std::vector<const Part*> Chain::PartsFor(const kv::Generation& generation, Slice
 }
 
 Result<Presence> Chain::Ask(const kv::Generation& generation, Slice key, std::string* value) {
-  for (const Part* part : PartsFor(generation, key)) {
+  for (const PartOnDisk* part : PartsFor(generation, key)) {
     QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader, ReaderOf(*part));
     Presence presence = Presence::kNowhere;
-    const Status status = reader->Get(
-        key,
-        [value](size_t size) {
-          value->resize(size);
-          return value->data();
-        },
-        &presence);
+    const Status status = reader->Get(key, Into(value), &presence);
     if (!status.ok() && status.code() != Code::kNotFound) return status;
     if (presence != Presence::kNowhere) return presence;
   }
@@ -120,7 +114,7 @@ Result<std::vector<Chain::Cursor>> Chain::OpenCursors(const std::string& from,
   range.upper_bound = to;
   const std::vector<kv::Generation>& generations = place_.descriptor.generations;
   for (size_t i = 0; i < generations.size(); ++i) {
-    for (const Part& part : place_.parts) {
+    for (const PartOnDisk& part : place_.parts) {
       if (part.generation != generations[i].number) continue;
       QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader, ReaderOf(part));
       Cursor cursor{i, reader->NewIterator(range)};
@@ -167,9 +161,9 @@ Status Chain::Scan(const std::string& from, const std::string& to,
 
 Status ReadBesideWriter(
     io::FileSystem& fs, const std::string& path,
-    const std::function<Status(const DatabasePlace& place, Chain& chain, bool* progress)>& read) {
+    const std::function<Status(const DatabaseOnDisk& place, Chain& chain, bool* progress)>& read) {
   for (int looks = 1;; ++looks) {
-    QUIRE_ASSIGN_OR_RETURN(const DatabasePlace place, FindDatabase(fs, path));
+    QUIRE_ASSIGN_OR_RETURN(const DatabaseOnDisk place, FindDatabase(fs, path));
     Chain chain(fs, place);
     bool progress = false;
     const Status status = read(place, chain, &progress);

@@ -17,13 +17,13 @@
 #include "quire/slice.h"
 #include "quire/status.h"
 #include "table/table.h"
-#include "tools/quire/places.h"
+#include "tools/quire/catalog.h"
 
 namespace quire::tool {
 
 class Chain {
  public:
-  Chain(io::FileSystem& fs, DatabasePlace place);
+  Chain(io::FileSystem& fs, DatabaseOnDisk place);
   /// Errors  kNotFound: absent or deleted (without a message); the database is not whole (with
   ///         one). kBusy, kCorruption, kIo as of lsm::Reader.
   Status Get(Slice key, std::string* value);
@@ -37,15 +37,15 @@ class Chain {
   struct Cursor;
   Status CheckReady() const;
   Status CheckPresent() const;
-  Result<std::shared_ptr<lsm::Reader>> ReaderOf(const Part& part);
-  std::vector<const Part*> PartsFor(const kv::Generation& generation, Slice key) const;
+  Result<std::shared_ptr<lsm::Reader>> ReaderOf(const PartOnDisk& part);
+  std::vector<const PartOnDisk*> PartsFor(const kv::Generation& generation, Slice key) const;
   Result<lsm::Reader::Presence> Ask(const kv::Generation& generation, Slice key,
                                     std::string* value);
   Result<bool> HiddenByNewer(size_t generation_index, Slice key);
   Result<std::vector<Cursor>> OpenCursors(const std::string& from, const std::string& to);
 
   io::FileSystem& fs_;
-  const DatabasePlace place_;
+  const DatabaseOnDisk place_;
   const std::shared_ptr<table::BlockCache> cache_;
   std::map<std::string, std::shared_ptr<lsm::Reader>> readers_;  // by directory
 };
@@ -57,6 +57,6 @@ class Chain {
 /// Errors  as of FindDatabase and `read`. kBusy: ten calls one after another made no progress.
 Status ReadBesideWriter(
     io::FileSystem& fs, const std::string& path,
-    const std::function<Status(const DatabasePlace& place, Chain& chain, bool* progress)>& read);
+    const std::function<Status(const DatabaseOnDisk& place, Chain& chain, bool* progress)>& read);
 
 }  // namespace quire::tool

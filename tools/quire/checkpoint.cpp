@@ -4,10 +4,10 @@
 
 #include "base/printable.h"
 #include "io/files/machine.h"
+#include "tools/quire/catalog.h"
 #include "tools/quire/checkpoints.h"
 #include "tools/quire/contents.h"
 #include "tools/quire/output.h"
-#include "tools/quire/places.h"
 
 namespace quire::tool {
 namespace {

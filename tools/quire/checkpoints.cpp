@@ -7,7 +7,7 @@
 #include "io/files/machine.h"
 #include "io/paths/made_paths.h"
 #include "kv/persistence/file_copier.h"
-#include "tools/quire/places.h"
+#include "tools/quire/catalog.h"
 
 namespace quire::tool {
 namespace {
@@ -31,7 +31,8 @@ Status AddHome(io::FileSystem& fs, const std::string& home, std::vector<Checkpoi
 
 Status VerifyFile(io::FileSystem& fs, const std::string& path, const kv::StoredFile& wanted,
                   const std::function<void(uint64_t bytes)>& advance) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
+                         fs.Open(path, io::FileOpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   if (size != wanted.bytes) {
     return Status(Code::kCorruption, path + " has " + std::to_string(size) + " bytes, not " +

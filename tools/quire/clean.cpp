@@ -4,9 +4,9 @@
 #include "base/printable.h"
 #include "io/files/machine.h"
 #include "kv/persistence/checkpoint_files.h"
-#include "tools/quire/machine_facts.h"
+#include "tools/quire/catalog.h"
+#include "tools/quire/host_info.h"
 #include "tools/quire/output.h"
-#include "tools/quire/places.h"
 
 namespace quire::tool {
 namespace {
@@ -42,7 +42,7 @@ Result<uint64_t> BytesBelow(io::FileSystem& fs, const std::string& directory) {
 }
 
 void FindRegions(const std::string& directory, std::vector<Leftover>* found) {
-  for (const SharedRegion& region : FindSharedRegions(directory)) {
+  for (const SharedMemoryFile& region : FindSharedMemoryFiles(directory)) {
     if (region.creator_alive || region.age_seconds < kRegionAgeSecondsMin) continue;
     found->push_back({kSharedMemoryName, region.path,
                       "process " + std::to_string(region.creator) + " is gone", region.bytes});

@@ -38,7 +38,7 @@ struct GetOptions {
   ByteFormat format = ByteFormat::kText;
 };
 
-struct ScanOptions {
+struct ScanCommandOptions {
   std::string path;
   std::string from;  ///< inclusive; empty: from the first key
   std::string to;    ///< exclusive; empty: to the last key
@@ -61,7 +61,7 @@ struct ChangeOptions {
   bool yes = false;  ///< else the command only prints what it would do
 };
 
-struct RepairOptions : ChangeOptions {
+struct RepairCommandOptions : ChangeOptions {
   int rank_count = 0;       ///< for a new DATABASE; 0: as the parts say
   std::string partitioner;  ///< for a new DATABASE; empty: the hash, if the keys agree
 };
@@ -131,9 +131,9 @@ struct StreamGetOptions {
 int Ls(const PathsOptions& options);
 int Stat(const PathsOptions& options);
 int Get(const GetOptions& options);
-int Scan(const ScanOptions& options);
+int Scan(const ScanCommandOptions& options);
 int Verify(const VerifyOptions& options);
-int Repair(const RepairOptions& options);
+int Repair(const RepairCommandOptions& options);
 int Clean(const CleanOptions& options);
 int CheckpointList(const PathsOptions& options);
 int CheckpointVerify(const VerifyOptions& options);

@@ -5,8 +5,8 @@
 
 #include "io/files/machine.h"
 #include "stream/store/listing.h"
+#include "tools/quire/catalog.h"
 #include "tools/quire/checkpoints.h"
-#include "tools/quire/places.h"
 
 namespace quire::tool {
 namespace {
@@ -15,9 +15,9 @@ namespace {
 std::vector<std::string> DatabasesOf(io::FileSystem& fs, const std::string& path,
                                      bool is_checkpoint) {
   std::vector<std::string> directories;
-  const Result<std::vector<DatabasePlace>> places = DatabasesAt(fs, path);
+  const Result<std::vector<DatabaseOnDisk>> places = DatabasesAt(fs, path);
   if (!places.ok()) return directories;
-  for (const DatabasePlace& place : *places) {
+  for (const DatabaseOnDisk& place : *places) {
     if (place.described || !is_checkpoint) directories.push_back(place.directory);
   }
   return directories;

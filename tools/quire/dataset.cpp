@@ -6,9 +6,9 @@
 #include "io/files/machine.h"
 #include "io/files/posix_error.h"
 #include "quire/dataset.h"
+#include "tools/quire/catalog.h"
 #include "tools/quire/contents.h"
 #include "tools/quire/output.h"
-#include "tools/quire/places.h"
 
 namespace quire::tool {
 namespace {

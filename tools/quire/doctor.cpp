@@ -7,8 +7,8 @@
 #include "io/files/file_system.h"
 #include "io/files/file_system_type.h"
 #include "io/files/machine.h"
-#include "tools/quire/examination.h"
-#include "tools/quire/machine_facts.h"
+#include "tools/quire/findings.h"
+#include "tools/quire/host_info.h"
 #include "tools/quire/output.h"
 
 namespace quire::tool {
@@ -22,62 +22,60 @@ constexpr uint64_t kProcessesMin = 1024;
 constexpr uint64_t kProbeBytes = 1 << 20;
 constexpr double kSyncMsMax = 100;
 
-void CheckMachine(Examination* examination) {
+void CheckMachine(Findings* findings) {
   const Status machine = io::CheckMachine();
-  examination->Judge(machine.ok(), "processor", machine.ok() ? KernelName() : machine.message(),
-                     "use another machine");
-  examination->Fine("cores", std::to_string(io::CoreCount()));
-  examination->Fine("memory", ShowSize(io::MemoryLimitBytes()));
+  findings->Judge(machine.ok(), "processor", machine.ok() ? KernelName() : machine.message(),
+                  "use another machine");
+  findings->Fine("cores", std::to_string(io::CoreCount()));
+  findings->Fine("memory", ShowSize(io::MemoryLimitBytes()));
 }
 
 void CheckLimit(Limit limit, const char* name, uint64_t least, const char* todo,
-                Examination* examination) {
+                Findings* findings) {
   const std::optional<uint64_t> value = LimitOf(limit);
-  examination->Judge(!value || *value >= least, name, value ? std::to_string(*value) : "unlimited",
-                     todo);
+  findings->Judge(!value || *value >= least, name, value ? std::to_string(*value) : "unlimited",
+                  todo);
 }
 
-void CheckLimits(Examination* examination) {
+void CheckLimits(Findings* findings) {
   CheckLimit(Limit::kOpenFiles, "open files (ulimit -n)", kOpenFilesMin,
-             "raise it to 4096 or more (ulimit -n 4096): tables take up to half of it",
-             examination);
+             "raise it to 4096 or more (ulimit -n 4096): tables take up to half of it", findings);
   CheckLimit(Limit::kProcesses, "processes (ulimit -u)", kProcessesMin,
-             "raise it to 1024 or more: every rank has threads of its own", examination);
+             "raise it to 1024 or more: every rank has threads of its own", findings);
   const std::optional<uint64_t> locked = LimitOf(Limit::kLockedBytes);
-  if (!locked) return examination->Fine("locked memory (ulimit -l)", "unlimited");
-  examination->Note("locked memory (ulimit -l)", ShowSize(*locked),
-                    "Quire locks none; an MPI over InfiniBand or Slingshot may want unlimited");
+  if (!locked) return findings->Fine("locked memory (ulimit -l)", "unlimited");
+  findings->Note("locked memory (ulimit -l)", ShowSize(*locked),
+                 "Quire locks none; an MPI over InfiniBand or Slingshot may want unlimited");
 }
 
-void CheckSharedMemory(io::FileSystem& fs, Examination* examination) {
+void CheckSharedMemory(io::FileSystem& fs, Findings* findings) {
   const Result<uint64_t> free = fs.FreeBytes(kSharedMemoryPath);
   if (!free.ok()) {
-    return examination->Wrong("shared memory", free.status().message(),
-                              "mount /dev/shm; without it ranks of a node use MPI only");
+    return findings->Wrong("shared memory", free.status().message(),
+                           "mount /dev/shm; without it ranks of a node use MPI only");
   }
-  examination->Judge(*free >= kSharedBytesMin, "shared memory",
-                     ShowSize(*free) + " free in /dev/shm",
-                     "give it 256 MiB or more (in a container: --shm-size=1g)");
+  findings->Judge(*free >= kSharedBytesMin, "shared memory", ShowSize(*free) + " free in /dev/shm",
+                  "give it 256 MiB or more (in a container: --shm-size=1g)");
   uint64_t left = 0;
-  for (const SharedRegion& region : FindSharedRegions(kSharedMemoryPath))
+  for (const SharedMemoryFile& region : FindSharedMemoryFiles(kSharedMemoryPath))
     left += region.creator_alive ? 0 : 1;
   if (left == 0) return;
-  examination->Note("shared memory left behind", std::to_string(left) + " regions",
-                    "quire clean --yes removes them");
+  findings->Note("shared memory left behind", std::to_string(left) + " regions",
+                 "quire clean --yes removes them");
 }
 
 // What a repository needs of its file system, tried out in a directory of its own.
 class Probe {
  public:
-  Probe(io::FileSystem& fs, const std::string& path, Examination* examination)
+  Probe(io::FileSystem& fs, const std::string& path, Findings* findings)
       : fs_(fs),
         directory_(path + "/.quire-doctor-" + std::to_string(io::ProcessId())),
-        examination_(examination) {}
+        findings_(findings) {}
 
   void Run() {
     const Status made = fs_.MakeDirectory(directory_);
-    examination_->Judge(made.ok(), "writable", made.ok() ? directory_ : made.message(),
-                        "choose a directory that is yours, on a device that can be written");
+    findings_->Judge(made.ok(), "writable", made.ok() ? directory_ : made.message(),
+                     "choose a directory that is yours, on a device that can be written");
     if (!made.ok()) return;
     Try(
         "room set aside (fallocate)", [this] { return SetRoomAside(); },
@@ -102,12 +100,12 @@ class Probe {
 
   void Try(const char* name, const std::function<Status()>& probe, const char* todo) {
     const Status status = probe();
-    examination_->Judge(status.ok(), name, status.ok() ? "works" : status.message(), todo);
+    findings_->Judge(status.ok(), name, status.ok() ? "works" : status.message(), todo);
   }
 
   Status SetRoomAside() {
     QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
-                           fs_.Open(File("a"), io::OpenMode::kReadWriteCreate));
+                           fs_.Open(File("a"), io::FileOpenMode::kReadWriteCreate));
     return file->Allocate(kProbeBytes);
   }
   Status MapAndSync() {
@@ -128,27 +126,27 @@ class Probe {
     constexpr int kSyncs = 5;
     for (int i = 0; i < kSyncs; ++i) {
       const Status status = io::ReplaceFile(fs_, File("c"), std::to_string(i));
-      if (!status.ok()) return examination_->Wrong("sync", status.message(), "check the device");
+      if (!status.ok()) return findings_->Wrong("sync", status.message(), "check the device");
     }
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
     const double ms = took.count() / kSyncs;
     const std::string what = std::to_string(ms).substr(0, 5) + " ms to replace a file durably";
-    if (ms <= kSyncMsMax) return examination_->Fine("sync", what);
-    examination_->Note("sync", what, "wal = sync will be slow here; wal = on does not wait for it");
+    if (ms <= kSyncMsMax) return findings_->Fine("sync", what);
+    findings_->Note("sync", what, "wal = sync will be slow here; wal = on does not wait for it");
   }
 
   void TryLinks() {
     const Status linked = fs_.Link(File("c"), File("d"));
     if (linked.ok()) {
-      examination_->Fine("hard links", "work");
+      findings_->Fine("hard links", "work");
     } else {
-      examination_->Note("hard links", linked.message(),
-                         "checkpoints here are copies, each of full size");
+      findings_->Note("hard links", linked.message(),
+                      "checkpoints here are copies, each of full size");
     }
     if (MakesNamelessFiles(directory_)) {
-      examination_->Fine("nameless files (O_TMPFILE)", "work");
+      findings_->Fine("nameless files (O_TMPFILE)", "work");
     } else {
-      examination_->Note("nameless files (O_TMPFILE)", "do not work", "nothing: none are needed");
+      findings_->Note("nameless files (O_TMPFILE)", "do not work", "nothing: none are needed");
     }
   }
 
@@ -156,55 +154,55 @@ class Probe {
     for (const char* name : {"a", "b", "c", "d", "LOCK"}) {
       const Status removed = fs_.Unlink(File(name));
       if (removed.ok() || removed.code() == Code::kNotFound) continue;
-      examination_->Wrong("removing", removed.message(), "remove " + directory_);
+      findings_->Wrong("removing", removed.message(), "remove " + directory_);
     }
     const Status removed = fs_.RemoveDirectory(directory_);
     if (!removed.ok()) {
-      examination_->Wrong("removing", removed.message(), "remove " + directory_);
+      findings_->Wrong("removing", removed.message(), "remove " + directory_);
     }
   }
 
   io::FileSystem& fs_;
   const std::string directory_;
-  Examination* const examination_;
+  Findings* const findings_;
 };
 
-void CheckPlace(io::FileSystem& fs, const std::string& path, Examination* examination) {
+void CheckPlace(io::FileSystem& fs, const std::string& path, Findings* findings) {
   const Result<uint64_t> free = fs.FreeBytes(path);
   if (!free.ok()) {
-    return examination->Wrong("directory", free.status().message(), "make it, or name another");
+    return findings->Wrong("directory", free.status().message(), "make it, or name another");
   }
   const std::string type = io::FileSystemType(path);
   if (io::IsSharedType(type)) {
-    examination->Note("file system", type + ", which machines share",
-                      "good for checkpoints; a repository is faster on a node's own device");
+    findings->Note("file system", type + ", which machines share",
+                   "good for checkpoints; a repository is faster on a node's own device");
   } else if (type == "zfs") {
-    examination->Note("file system", type + ", which writes each page to a new place",
-                      "keep room free: if it runs full, a program can end with SIGBUS");
+    findings->Note("file system", type + ", which writes each page to a new place",
+                   "keep room free: if it runs full, a program can end with SIGBUS");
   } else if (type == "btrfs") {
-    examination->Fine("file system", type + "; logs are made without copy-on-write");
+    findings->Fine("file system", type + "; logs are made without copy-on-write");
   } else {
-    examination->Fine("file system", type);
+    findings->Fine("file system", type);
   }
-  examination->Judge(*free >= kFreeBytesMin, "free space",
-                     ShowSize(*free) + " of " + ShowSize(FileSystemBytes(path)),
-                     "make room, or use another device");
-  Probe(fs, path, examination).Run();
+  findings->Judge(*free >= kFreeBytesMin, "free space",
+                  ShowSize(*free) + " of " + ShowSize(FileSystemBytes(path)),
+                  "make room, or use another device");
+  Probe(fs, path, findings).Run();
 }
 
 }  // namespace
 
 int Doctor(const DoctorOptions& options) {
   io::FileSystem& fs = io::PosixFileSystem();
-  Examination examination;
-  CheckMachine(&examination);
-  CheckMpi(&examination);
-  CheckLimits(&examination);
-  CheckSharedMemory(fs, &examination);
-  CheckPlace(fs, options.path, &examination);
+  Findings findings;
+  CheckMachine(&findings);
+  CheckMpi(&findings);
+  CheckLimits(&findings);
+  CheckSharedMemory(fs, &findings);
+  CheckPlace(fs, options.path, &findings);
   Json list = Json::array();
   bool ready = true;
-  for (const Check& check : examination.checks()) {
+  for (const Check& finding : findings.all()) {
     ready = ready && check.level != Check::Level::kWrong;
     const char* level = kLevelNames[static_cast<int>(check.level)];
     list.push_back(

@@ -2,8 +2,8 @@
 #include <optional>
 #include <string>
 
-#include "tools/quire/examination.h"
-#include "tools/quire/machine_facts.h"
+#include "tools/quire/findings.h"
+#include "tools/quire/host_info.h"
 
 namespace quire::tool {
 namespace {
@@ -33,54 +33,54 @@ std::string Between(const std::string& text, const std::string& begin, const std
   return text.substr(from + begin.size(), to - from - begin.size());
 }
 
-void JudgeRanks(const std::string& launcher, const std::string& said, Examination* examination) {
+void JudgeRanks(const std::string& launcher, const std::string& said, Findings* findings) {
   const std::string ranks = Between(said, kSays, ",");
   const std::string level = Between(said, "level ", ", ");
   const std::string library = Between(said, level + ", ", "\n");
   if (ranks != "2") {
-    return examination->Wrong(
-        "mpi ranks", "two ranks that " + launcher + " starts do not find each other",
-        "put the launcher of the MPI that Quire was built with first in PATH (" + library +
-            "), or build Quire with the launcher's");
+    return findings->Wrong("mpi ranks",
+                           "two ranks that " + launcher + " starts do not find each other",
+                           "put the launcher of the MPI that Quire was built with first in PATH (" +
+                               library + "), or build Quire with the launcher's");
   }
-  examination->Fine("mpi ranks", "two start and find each other: " + library);
-  if (level == "MPI_THREAD_MULTIPLE") return examination->Fine("mpi threads", level);
-  examination->Note("mpi threads", level,
-                    "with less than MPI_THREAD_MULTIPLE Quire makes progress only inside its "
-                    "calls: use an MPI that is built with it");
+  findings->Fine("mpi ranks", "two start and find each other: " + library);
+  if (level == "MPI_THREAD_MULTIPLE") return findings->Fine("mpi threads", level);
+  findings->Note("mpi threads", level,
+                 "with less than MPI_THREAD_MULTIPLE Quire makes progress only inside its "
+                 "calls: use an MPI that is built with it");
 }
 
-void CheckRanks(const std::string& launcher, Examination* examination) {
+void CheckRanks(const std::string& launcher, Findings* findings) {
   const std::string probe = FindProbe();
   if (probe.empty()) {
-    return examination->Note("mpi ranks", std::string("not tried: ") + kProbeName + " is missing",
-                             "install Quire with MPI");
+    return findings->Note("mpi ranks", std::string("not tried: ") + kProbeName + " is missing",
+                          "install Quire with MPI");
   }
   const Ended ended = RunProgram({launcher, "-n", "2", probe});
   if (ended.fine && ended.output.find(kSays) != std::string::npos)
-    return JudgeRanks(launcher, ended.output, examination);
-  examination->Wrong("mpi ranks",
-                     launcher + " -n 2 fails, or does not end: " + FirstLine(ended.output),
-                     "try it by hand: " + launcher + " -n 2 " + probe +
-                         "; on a login node, run quire doctor inside a job instead");
+    return JudgeRanks(launcher, ended.output, findings);
+  findings->Wrong("mpi ranks",
+                  launcher + " -n 2 fails, or does not end: " + FirstLine(ended.output),
+                  "try it by hand: " + launcher + " -n 2 " + probe +
+                      "; on a login node, run quire doctor inside a job instead");
 }
 
 }  // namespace
 
-void CheckMpi(Examination* examination) {
+void CheckMpi(Findings* findings) {
   std::string launcher = FindProgram("mpiexec");
   if (launcher.empty()) launcher = FindProgram("mpirun");
   if (launcher.empty()) {
-    return examination->Wrong("mpi", "neither mpiexec nor mpirun is in PATH",
-                              "install an MPI or load its module; programs on one rank do without");
+    return findings->Wrong("mpi", "neither mpiexec nor mpirun is in PATH",
+                           "install an MPI or load its module; programs on one rank do without");
   }
   const Ended version = RunProgram({launcher, "--version"});
   if (!version.fine) {
-    return examination->Wrong("mpi", launcher + " --version fails or does not end",
-                              "check the installation or the module of MPI");
+    return findings->Wrong("mpi", launcher + " --version fails or does not end",
+                           "check the installation or the module of MPI");
   }
-  examination->Fine("mpi", launcher + ": " + FirstLine(version.output));
-  CheckRanks(launcher, examination);
+  findings->Fine("mpi", launcher + ": " + FirstLine(version.output));
+  CheckRanks(launcher, findings);
 }
 
 }  // namespace quire::tool

@@ -34,7 +34,7 @@ Result<int> GetAll(const GetOptions& options) {
   int exit_code = kFine;
   bool noted = InJson(options);
   auto next = options.keys.begin();
-  const auto get = [&](const DatabasePlace& place, Chain& chain, bool* progress) -> Status {
+  const auto get = [&](const DatabaseOnDisk& place, Chain& chain, bool* progress) -> Status {
     if (!std::exchange(noted, true)) NoteWriter(place);
     for (; next != options.keys.end(); ++next) {
       QUIRE_ASSIGN_OR_RETURN(const std::string key,

@@ -4,9 +4,9 @@
 
 #include "base/printable.h"
 #include "lsm/version/manifest.h"
+#include "tools/quire/catalog.h"
 #include "tools/quire/contents.h"
 #include "tools/quire/output.h"
-#include "tools/quire/places.h"
 
 namespace quire::tool {
 namespace {
@@ -24,7 +24,7 @@ Json TableToJson(const table::TableInfo& table) {
   return json;
 }
 
-Json PartToJson(io::FileSystem& fs, const Part& part, int* exit_code) {
+Json PartToJson(io::FileSystem& fs, const PartOnDisk& part, int* exit_code) {
   Json json;
   json["generation"] = part.generation;
   json["rank"] = part.rank;
@@ -48,7 +48,7 @@ Json PartToJson(io::FileSystem& fs, const Part& part, int* exit_code) {
   return json;
 }
 
-Json ListedToJson(io::FileSystem& fs, const DatabasePlace& place, int* exit_code) {
+Json ListedToJson(io::FileSystem& fs, const DatabaseOnDisk& place, int* exit_code) {
   Json json;
   json["name"] = place.name;
   json["directory"] = place.directory;
@@ -69,7 +69,8 @@ Json ListedToJson(io::FileSystem& fs, const DatabasePlace& place, int* exit_code
     json["generations"].push_back(std::move(one));
   }
   json["parts"] = Json::array();
-  for (const Part& part : place.parts) json["parts"].push_back(PartToJson(fs, part, exit_code));
+  for (const PartOnDisk& part : place.parts)
+    json["parts"].push_back(PartToJson(fs, part, exit_code));
   return json;
 }
 
@@ -162,14 +163,14 @@ int Ls(const PathsOptions& options) {
   Json databases = Json::array();
   Others others;
   for (const std::string& path : options.paths) {
-    const Result<std::vector<DatabasePlace>> places = DatabasesAt(fs, path);
+    const Result<std::vector<DatabaseOnDisk>> places = DatabasesAt(fs, path);
     if (!places.ok()) return Fail(places.status());
     const Contents contents = ContentsOf(fs, path);
     if (places->empty() && contents.empty()) {
       return Fail(Absent(fs, "there is no database in " + path, path));
     }
     others.Add(contents);
-    for (const DatabasePlace& place : *places) {
+    for (const DatabaseOnDisk& place : *places) {
       databases.push_back(ListedToJson(fs, place, &exit_code));
     }
   }

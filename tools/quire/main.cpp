@@ -385,9 +385,9 @@ class Commands {
   PathsOptions ls_;
   PathsOptions stat_;
   GetOptions get_;
-  ScanOptions scan_;
+  ScanCommandOptions scan_;
   VerifyOptions verify_;
-  RepairOptions repair_;
+  RepairCommandOptions repair_;
   std::map<CLI::App*, Run> runs_;
 };
 

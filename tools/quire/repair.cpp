@@ -10,9 +10,9 @@
 #include "kv/generations/part_files.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "lsm/version/manifest.h"
+#include "tools/quire/catalog.h"
+#include "tools/quire/descriptor_rebuild.h"
 #include "tools/quire/output.h"
-#include "tools/quire/places.h"
-#include "tools/quire/rebuild.h"
 #include "tools/quire/unverified.h"
 
 namespace quire::tool {
@@ -33,8 +33,8 @@ Json Told(const std::string& directory, const lsm::RepairReport& report, bool ye
 }
 
 // What belongs to a checkpoint is not changed: its sums would not fit any more.
-Result<lsm::RepairReport> RepairPart(io::FileSystem& fs, const DatabasePlace& place,
-                                     const Part& part, bool yes) {
+Result<lsm::RepairReport> RepairPart(io::FileSystem& fs, const DatabaseOnDisk& place,
+                                     const PartOnDisk& part, bool yes) {
   const std::string above = io::DirectoryOf(part.directory);
   QUIRE_ASSIGN_OR_RETURN(const bool of_checkpoint, fs.Exists(above + "/" + kv::kCommitName));
   lsm::RepairOptions options;
@@ -67,7 +67,7 @@ void PrintRepairedPart(const Json& part) {
 
 // A database that is open as a whole, or has a descriptor that only others can read, is not worked
 // on.
-Status CheckPlace(const DatabasePlace& place) {
+Status CheckPlace(const DatabaseOnDisk& place) {
   if (!place.lost_descriptor) QUIRE_RETURN_IF_ERROR(place.status);
   if (place.writer.empty()) return Status();
   return Status(Code::kBusy, place.directory + " is open in " + io::HolderText(place.writer) +
@@ -76,12 +76,12 @@ Status CheckPlace(const DatabasePlace& place) {
 
 class Repairs {
  public:
-  explicit Repairs(const RepairOptions& options) : options_(options) {}
+  explicit Repairs(const RepairCommandOptions& options) : options_(options) {}
 
   Status Run(const std::string& path) {
-    QUIRE_ASSIGN_OR_RETURN(const std::vector<DatabasePlace> places, FindDatabases(fs_, path));
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<DatabaseOnDisk> places, FindDatabases(fs_, path));
     unverified_.Add(fs_, path, places);
-    for (const DatabasePlace& place : places) QUIRE_RETURN_IF_ERROR(Run(place));
+    for (const DatabaseOnDisk& place : places) QUIRE_RETURN_IF_ERROR(Run(place));
     return Status();
   }
   const Json& parts() const { return parts_; }
@@ -90,10 +90,10 @@ class Repairs {
   bool lost() const { return lost_; }
 
  private:
-  Status Run(const DatabasePlace& place) {
+  Status Run(const DatabaseOnDisk& place) {
     QUIRE_RETURN_IF_ERROR(CheckPlace(place));
     bool parts_open = true;
-    for (const Part& part : place.parts) {
+    for (const PartOnDisk& part : place.parts) {
       if (!part.here) continue;  // on another node: to be repaired there
       QUIRE_ASSIGN_OR_RETURN(const lsm::RepairReport report,
                              RepairPart(fs_, place, part, options_.yes));
@@ -104,7 +104,7 @@ class Repairs {
   }
 
   // The parts' keys say what DATABASE said, once the parts can be read.
-  Status Rebuild(const DatabasePlace& place, bool parts_open) {
+  Status Rebuild(const DatabaseOnDisk& place, bool parts_open) {
     RebuildOptions rebuild;
     rebuild.dry_run = !options_.yes;
     rebuild.rank_count = options_.rank_count;
@@ -130,7 +130,7 @@ class Repairs {
   }
 
   io::FileSystem& fs_ = io::PosixFileSystem();
-  const RepairOptions& options_;
+  const RepairCommandOptions& options_;
   Json parts_ = Json::array();
   Unverified unverified_;
   bool needed_ = false;
@@ -139,7 +139,7 @@ class Repairs {
 
 }  // namespace
 
-int Repair(const RepairOptions& options) {
+int Repair(const RepairCommandOptions& options) {
   Repairs repairs(options);
   Status status;
   for (size_t i = 0; status.ok() && i < options.paths.size(); ++i) {

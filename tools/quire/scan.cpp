@@ -8,11 +8,11 @@
 namespace quire::tool {
 namespace {
 
-bool InJson(const ScanOptions& options) {
+bool InJson(const ScanCommandOptions& options) {
   return options.json || options.format == ByteFormat::kJson;
 }
 
-Status PrintPair(const ScanOptions& options, const std::string& writer, Slice key,
+Status PrintPair(const ScanCommandOptions& options, const std::string& writer, Slice key,
                  const Chain::Value& read) {
   std::string value;
   if (!options.keys_only) QUIRE_RETURN_IF_ERROR(read(&value));
@@ -30,7 +30,7 @@ Status PrintPair(const ScanOptions& options, const std::string& writer, Slice ke
   return Status();
 }
 
-Status ScanAll(const ScanOptions& options) {
+Status ScanAll(const ScanCommandOptions& options) {
   std::string from = options.from;
   std::string to = options.to;
   if (options.hex_keys) {
@@ -39,10 +39,10 @@ Status ScanAll(const ScanOptions& options) {
   }
   uint64_t count = 0;
   bool noted = false;
-  const auto note = [&](const DatabasePlace& place) {
+  const auto note = [&](const DatabaseOnDisk& place) {
     if (!std::exchange(noted, true)) NoteWriter(place);
   };
-  const auto scan = [&](const DatabasePlace& place, Chain& chain, bool* progress) {
+  const auto scan = [&](const DatabaseOnDisk& place, Chain& chain, bool* progress) {
     if (!InJson(options)) note(place);
     const Status scanned =
         chain.Scan(from, to, [&](Slice key, const Chain::Value& read) -> Result<bool> {
@@ -60,7 +60,7 @@ Status ScanAll(const ScanOptions& options) {
 
 }  // namespace
 
-int Scan(const ScanOptions& options) {
+int Scan(const ScanCommandOptions& options) {
   const Status status = ScanAll(options);
   return status.ok() ? kFine : Fail(status);
 }

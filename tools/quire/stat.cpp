@@ -2,8 +2,8 @@
 #include <iostream>
 
 #include "lsm/offline/inspect.h"
+#include "tools/quire/catalog.h"
 #include "tools/quire/output.h"
-#include "tools/quire/places.h"
 
 namespace quire::tool {
 namespace {
@@ -103,7 +103,7 @@ Json ToJson(const Sums& sums) {
   return json;
 }
 
-Json PartToJson(io::FileSystem& fs, const Part& part, Sums* total, int* exit_code) {
+Json PartToJson(io::FileSystem& fs, const PartOnDisk& part, Sums* total, int* exit_code) {
   Json json;
   json["generation"] = part.generation;
   json["rank"] = part.rank;
@@ -128,7 +128,7 @@ Json PartToJson(io::FileSystem& fs, const Part& part, Sums* total, int* exit_cod
   return json;
 }
 
-Json StatisticsToJson(io::FileSystem& fs, const DatabasePlace& place, int* exit_code) {
+Json StatisticsToJson(io::FileSystem& fs, const DatabaseOnDisk& place, int* exit_code) {
   Json json;
   json["name"] = place.name;
   json["directory"] = place.directory;
@@ -139,7 +139,8 @@ Json StatisticsToJson(io::FileSystem& fs, const DatabasePlace& place, int* exit_
   }
   Sums total;
   Json parts = Json::array();
-  for (const Part& part : place.parts) parts.push_back(PartToJson(fs, part, &total, exit_code));
+  for (const PartOnDisk& part : place.parts)
+    parts.push_back(PartToJson(fs, part, &total, exit_code));
   json["total"] = ToJson(total);
   json["parts"] = std::move(parts);
   return json;
@@ -188,9 +189,9 @@ int Stat(const PathsOptions& options) {
   int exit_code = kFine;
   Json databases = Json::array();
   for (const std::string& path : options.paths) {
-    const Result<std::vector<DatabasePlace>> places = FindDatabases(fs, path);
+    const Result<std::vector<DatabaseOnDisk>> places = FindDatabases(fs, path);
     if (!places.ok()) return Fail(places.status());
-    for (const DatabasePlace& place : *places) {
+    for (const DatabaseOnDisk& place : *places) {
       databases.push_back(StatisticsToJson(fs, place, &exit_code));
     }
   }

@@ -8,10 +8,11 @@
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "stream/store/listing.h"
-#include "stream/store/streams.h"
+#include "stream/store/local_reader.h"
+#include "stream/store/tending.h"
+#include "tools/quire/catalog.h"
 #include "tools/quire/contents.h"
 #include "tools/quire/output.h"
-#include "tools/quire/places.h"
 #include "tools/quire/stream_form.h"
 
 namespace quire::tool {

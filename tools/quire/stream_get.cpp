@@ -6,10 +6,10 @@
 #include "base/printable.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
-#include "stream/store/streams.h"
+#include "stream/store/local_reader.h"
+#include "tools/quire/catalog.h"
 #include "tools/quire/contents.h"
 #include "tools/quire/output.h"
-#include "tools/quire/places.h"
 #include "tools/quire/stream_form.h"
 
 namespace quire::tool {

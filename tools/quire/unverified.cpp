@@ -10,8 +10,8 @@ namespace quire::tool {
 namespace {
 
 // Whether a database is a checkpoint below `home`, which was looked at like a database.
-bool HoldsOneOf(const std::vector<DatabasePlace>& databases, const std::string& home) {
-  return std::any_of(databases.begin(), databases.end(), [&](const DatabasePlace& place) {
+bool HoldsOneOf(const std::vector<DatabaseOnDisk>& databases, const std::string& home) {
+  return std::any_of(databases.begin(), databases.end(), [&](const DatabaseOnDisk& place) {
     return place.directory.starts_with(home + "/");
   });
 }
@@ -23,7 +23,7 @@ void Unverified::Add(const char* kind, const std::string& directory, const std::
 }
 
 void Unverified::Add(io::FileSystem& fs, const std::string& path,
-                     const std::vector<DatabasePlace>& databases) {
+                     const std::vector<DatabaseOnDisk>& databases) {
   const Contents contents = ContentsOf(fs, path);
   for (const std::string& dataset : contents.datasets) {
     Add("dataset", dataset, "quire dataset verify " + dataset);

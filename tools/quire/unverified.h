@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "io/files/file_system.h"
+#include "tools/quire/catalog.h"
 #include "tools/quire/output.h"
-#include "tools/quire/places.h"
 
 namespace quire::tool {
 
@@ -18,7 +18,7 @@ class Unverified {
  public:
   /// Adds the datasets, checkpoints and streams at `path` that do not belong to `databases`.
   void Add(io::FileSystem& fs, const std::string& path,
-           const std::vector<DatabasePlace>& databases);
+           const std::vector<DatabaseOnDisk>& databases);
   /// Sets "not_verified" of a JSON report, if there are some.
   void AddTo(Json* report) const;
   /// Prints a line for each on standard error, with the command that verifies it.

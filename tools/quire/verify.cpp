@@ -2,8 +2,8 @@
 #include <iostream>
 
 #include "lsm/offline/inspect.h"
+#include "tools/quire/catalog.h"
 #include "tools/quire/output.h"
-#include "tools/quire/places.h"
 #include "tools/quire/unverified.h"
 
 namespace quire::tool {
@@ -26,7 +26,7 @@ void AddFinding(const std::string& kind, const std::string& path, const Status& 
   verified->findings.push_back({{"kind", kind}, {"path", path}, {"problem", status.ToString()}});
 }
 
-void VerifyPart(io::FileSystem& fs, const Part& part, bool progress, Verified* verified) {
+void VerifyPart(io::FileSystem& fs, const PartOnDisk& part, bool progress, Verified* verified) {
   if (!part.here) {
     const Status absent(Code::kNotFound, "it is not here: it may be on another node");
     return AddFinding("part", part.directory, absent, verified);
@@ -41,7 +41,7 @@ void VerifyPart(io::FileSystem& fs, const Part& part, bool progress, Verified* v
   verified->tables += found->tables.size();
   verified->values += found->values;
   verified->log_records += found->log_records;
-  for (const lsm::Finding& finding : found->findings) {
+  for (const lsm::Check& finding : found->findings) {
     AddFinding(kKindNames[static_cast<int>(finding.kind)], finding.path, finding.status, verified);
   }
 }
@@ -53,16 +53,16 @@ int Verify(const VerifyOptions& options) {
   Verified verified;
   Unverified unverified;
   for (const std::string& path : options.paths) {
-    const Result<std::vector<DatabasePlace>> places = FindDatabases(fs, path);
+    const Result<std::vector<DatabaseOnDisk>> places = FindDatabases(fs, path);
     if (!places.ok()) return Fail(places.status());
     unverified.Add(fs, path, *places);
-    for (const DatabasePlace& place : *places) {
+    for (const DatabaseOnDisk& place : *places) {
       if (!options.json) NoteWriter(place);
       if (!place.writer.empty()) verified.open_in[place.directory] = place.writer;
       if (!place.status.ok()) {
         AddFinding("descriptor", kv::DescriptorPath(place.directory), place.status, &verified);
       }
-      for (const Part& part : place.parts) {
+      for (const PartOnDisk& part : place.parts) {
         VerifyPart(fs, part, options.progress || OnTerminal(), &verified);
       }
     }

@@ -8,7 +8,7 @@
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "io/ipc/shared_memory.h"
-#include "stream/store/streams.h"
+#include "stream/store/local_reader.h"
 
 namespace quire::compat {
 

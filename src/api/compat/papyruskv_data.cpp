@@ -7,7 +7,7 @@
 
 #include "api/compat/papyruskv_session.h"
 #include "api/malloc_place.h"
-#include "base/own_place.h"
+#include "base/own_buffer.h"
 
 namespace quire::compat {
 namespace {
@@ -23,7 +23,7 @@ Status CheckKey(const char* key) {
 // and a read that is repeated because the value changes meanwhile may ask for more.
 Status GetValue(Database& database, Slice key, char** value, size_t* size) {
   api::MallocPlace place;
-  QUIRE_RETURN_IF_ERROR(database.Get(key, base::OwnPlace(place)));
+  QUIRE_RETURN_IF_ERROR(database.Get(key, base::OwnBuffer(place)));
   if (*value == nullptr) {
     *value = place.Release();
   } else if (place.size() > 0) {

@@ -8,7 +8,7 @@
 #include "api/compat/papyruskv_session.h"
 #include "base/out_of_memory.h"
 #include "kv/database/together.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 
 namespace quire::compat {
 namespace {

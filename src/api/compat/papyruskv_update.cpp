@@ -41,7 +41,7 @@ struct Request {
 
 Result<Request> DecodeRequest(Slice argument) {
   Request request;
-  base::Reader reader(argument);
+  base::ByteReader reader(argument);
   if (!reader.Fixed(&request.answer_bytes) || request.answer_bytes > kRoomBytes) {
     return Status(Code::kCorruption, "an update of another rank is not papyruskv_update's");
   }

@@ -82,7 +82,7 @@ CollectiveFailure FailureWith(int rank, Code code, Slice text) {
   return failure;
 }
 
-bool DecodeFailure(base::Reader& reader, int size, CollectiveFailure* failure) {
+bool DecodeFailure(base::ByteReader& reader, int size, CollectiveFailure* failure) {
   int32_t rank = 0;
   uint8_t code = 0;
   uint8_t lasting = 0;
@@ -200,7 +200,7 @@ Status ExchangeImpl::AwaitPart(Collective& collective, int source, uint64_t numb
 // What came of the peer's part; a failure where it is damaged, or does not fit into memory.
 Status ExchangeImpl::TakePart(Collective& collective, int source, int distance) {
   if (collective.incoming.empty()) return base::OutOfMemory();  // it was lost on its arrival
-  base::Reader reader(collective.incoming);
+  base::ByteReader reader(collective.incoming);
   uint8_t operations = 0;
   uint64_t completed = 0;
   CollectiveFailure failure;
@@ -216,7 +216,7 @@ Status ExchangeImpl::TakePart(Collective& collective, int source, int distance) 
     }
   } else if (sound && operations != collective.operation) {
     collective.failure.Merge(FailureWith(source, Code::kInvalidArgument, kDifferentCalls));
-    reader = base::Reader(Slice());
+    reader = base::ByteReader(Slice());
   }
   if (!sound || !reader.rest().empty()) {
     return Status(Code::kCorruption, "its part of a collective call is damaged");
@@ -288,7 +288,7 @@ void ExchangeImpl::GiveUp(Collective& collective, int rank, const Status& why) {
 // Another rank gave the call up: this one fails as that did.
 void ExchangeImpl::JoinGivingUp(Collective& collective) {
   const std::string note = parts_.WhyGivenUp(collective.call);
-  base::Reader reader(note);
+  base::ByteReader reader(note);
   uint64_t first = 0;
   CollectiveFailure failure;
   const bool sound = reader.Fixed(&first) && DecodeFailure(reader, size_, &failure);

@@ -20,7 +20,7 @@
 
 #include "base/random.h"
 #include "comm/exchange/exchange.h"
-#include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/transport_factory.h"
 #include "io/files/machine.h"
 
 namespace quire::comm {
@@ -243,9 +243,9 @@ void Idle(const Bench& bench, const char* name, bool in_call) {
 }
 
 int Run(const std::string& kind, double seconds, const std::string& only) {
-  MpiTransportOptions options;
+  TransportOptions options;
   options.kind = kind == "mpi" ? TransportKind::kMpi : TransportKind::kAuto;
-  auto transport = NewMpiTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
+  auto transport = NewTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
   if (!transport.ok()) {
     std::fprintf(stderr, "%s\n", transport.status().ToString().c_str());
     return 1;

@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "base/sanitizer.h"
 #include "comm/exchange/exchange.h"
-#include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/transport_factory.h"
 #include "io/files/machine.h"
 #include "io/ipc/shared_memory.h"
 
@@ -29,9 +29,9 @@ bool ForcesMpi() {
 }
 
 Result<std::unique_ptr<Transport>> Open(MPI_Comm comm) {
-  MpiTransportOptions options;
+  TransportOptions options;
   options.kind = ForcesMpi() ? TransportKind::kMpi : TransportKind::kAuto;
-  return NewMpiTransport(MPI_Comm_c2f(comm), options);
+  return NewTransport(MPI_Comm_c2f(comm), options);
 }
 
 std::unique_ptr<Exchange> Join(const ExchangeOptions& options = ExchangeOptions()) {
@@ -277,15 +277,15 @@ TEST(CommParallel, UsesMpiWhereARankOfTheNodeCannotShareMemory) {
 }
 
 TEST(CommParallel, RefusesCommunicatorsThatAreNone) {
-  const auto null = NewMpiTransport(MPI_Comm_c2f(MPI_COMM_NULL), MpiTransportOptions());
+  const auto null = NewTransport(MPI_Comm_c2f(MPI_COMM_NULL), TransportOptions());
   EXPECT_EQ(null.status().code(), Code::kInvalidArgument);
-  MpiTransportOptions options;
+  TransportOptions options;
   int rank = 0;
   int size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   options.window_frames = rank == size - 1 ? 5 : 6;
-  const auto mixed = NewMpiTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
+  const auto mixed = NewTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
   EXPECT_EQ(mixed.status().code(), size == 1 ? Code::kOk : Code::kInvalidArgument);
 }
 

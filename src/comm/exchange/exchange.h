@@ -101,8 +101,8 @@ class Exchange {
   /// progress inside calls, so that this rank can inform the others.
   virtual Status HandlerStatus() const = 0;
   /// kInvalidArgument if this thread may not send, receive or wait here (MPI below
-  /// MPI_THREAD_SERIALIZED): such calls return this, and Progress does nothing. To be asked before a
-  /// call takes work that another thread could do. Always OK if there is a handler thread.
+  /// MPI_THREAD_SERIALIZED): such calls return this, and Progress does nothing. To be asked before
+  /// a call takes work that another thread could do. Always OK if there is a handler thread.
   virtual Status CheckThread() const = 0;
 
   /// Requests to `channel` are handled by `service` from now on. Requests that came before wait for

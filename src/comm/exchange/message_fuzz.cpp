@@ -69,7 +69,7 @@ void FuzzFrame(Slice bytes) {
 
 void FuzzRing(Slice bytes) {
   constexpr uint64_t kRingBytes = 1024;
-  base::Reader reader(bytes);
+  base::ByteReader reader(bytes);
   uint16_t tail = 0;
   if (!reader.Fixed(&tail)) return;
   std::vector<char> data(kRingBytes);
@@ -89,7 +89,7 @@ void FuzzRing(Slice bytes) {
 
 void FuzzExchange(Slice bytes) {
   std::deque<std::pair<int, std::string>> frames;
-  base::Reader reader(bytes);
+  base::ByteReader reader(bytes);
   uint16_t size = 0;
   while (reader.Fixed(&size)) {
     Slice frame;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/transport_factory.h"
 #include "comm/transport/adaptive_spin.h"
 #include "comm/transport/backoff.h"
 #include "comm/transport/core_set.h"
@@ -229,7 +229,7 @@ TEST(AdaptiveSpin, StopsSpinningWhereItIsInVainAndTriesAgain) {
 
 TEST(MpiTransport, SaysThatMpiIsNotInitialized) {
   EXPECT_FALSE(MpiIsRunning());
-  const auto transport = NewMpiTransport(0, MpiTransportOptions());
+  const auto transport = NewTransport(0, TransportOptions());
   EXPECT_NE(transport.status().code(), Code::kOk);
   EXPECT_NE(transport.status().message(), "");
 }

@@ -8,7 +8,7 @@ namespace {
 
 class HybridTransport final : public Transport {
  public:
-  HybridTransport(std::unique_ptr<Transport> shm, std::unique_ptr<MpiLink> mpi)
+  HybridTransport(std::unique_ptr<Transport> shm, std::unique_ptr<MpiTransport> mpi)
       : shm_(std::move(shm)), mpi_(std::move(mpi)) {}
 
   int rank() const override { return mpi_->rank(); }
@@ -53,13 +53,13 @@ class HybridTransport final : public Transport {
   }
 
   const std::unique_ptr<Transport> shm_;
-  const std::unique_ptr<MpiLink> mpi_;
+  const std::unique_ptr<MpiTransport> mpi_;
 };
 
 }  // namespace
 
 std::unique_ptr<Transport> NewHybridTransport(std::unique_ptr<Transport> shm,
-                                              std::unique_ptr<MpiLink> mpi) {
+                                              std::unique_ptr<MpiTransport> mpi) {
   return std::make_unique<HybridTransport>(std::move(shm), std::move(mpi));
 }
 

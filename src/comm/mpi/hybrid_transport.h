@@ -6,13 +6,13 @@
 
 #include <memory>
 
-#include "comm/mpi/mpi_link.h"
+#include "comm/mpi/mpi_transport.h"
 #include "comm/transport/transport.h"
 
 namespace quire::comm {
 
 /// Both transports belong to the same rank of the same job.
 std::unique_ptr<Transport> NewHybridTransport(std::unique_ptr<Transport> shm,
-                                              std::unique_ptr<MpiLink> mpi);
+                                              std::unique_ptr<MpiTransport> mpi);
 
 }  // namespace quire::comm

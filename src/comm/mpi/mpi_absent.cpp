@@ -1,9 +1,9 @@
 // In place of the MPI transport where Quire is built without MPI.
-#include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/transport_factory.h"
 
 namespace quire::comm {
 
-Result<std::unique_ptr<Transport>> NewMpiTransport(int, const MpiTransportOptions&) {
+Result<std::unique_ptr<Transport>> NewTransport(int, const TransportOptions&) {
   return Status(Code::kUnsupported, "this Quire was built without MPI (QUIRE_MPI=OFF)");
 }
 

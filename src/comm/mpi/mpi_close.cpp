@@ -1,13 +1,13 @@
-// The end of a MpiLink. A frame that arrives after its communicator was freed would stay in MPI,
-// and disturb a later communicator that gets the same context (with Open MPI its matching stops).
-// So the ranks tell each other how many frames they have sent, and each waits for those that are
-// due to it. Where some ranks do not close in time, the communicator is not freed at all.
+// The end of a MpiTransport. A frame that arrives after its communicator was freed would stay in
+// MPI, and disturb a later communicator that gets the same context (with Open MPI its matching
+// stops). So the ranks tell each other how many frames they have sent, and each waits for those
+// that are due to it. Where some ranks do not close in time, the communicator is not freed at all.
 #include <algorithm>
 #include <new>
 #include <utility>
 
 #include "base/log_sink.h"
-#include "comm/mpi/mpi_link.h"
+#include "comm/mpi/mpi_transport.h"
 
 namespace quire::comm {
 namespace {
@@ -31,7 +31,7 @@ bool RepeatFor(uint64_t timeout_ns, const Step& step) {
 
 }  // namespace
 
-MpiLink::~MpiLink() {
+MpiTransport::~MpiTransport() {
   if (session_ == nullptr) return;
   {
     const Lock lock(session_->mutex());
@@ -54,7 +54,7 @@ MpiLink::~MpiLink() {
   session_->CloseNow();  // runs Cancel, while this object's members still live
 }
 
-bool MpiLink::AllArrived(const uint64_t* expected) const {
+bool MpiTransport::AllArrived(const uint64_t* expected) const {
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     const uint64_t received = peers_[rank] == nullptr ? 0 : peers_[rank]->wire_received;
     if (received < expected[rank]) return false;
@@ -63,7 +63,7 @@ bool MpiLink::AllArrived(const uint64_t* expected) const {
 }
 
 // Nobody waits for these any more: they are only counted.
-void MpiLink::DropArrived() {
+void MpiTransport::DropArrived() {
   Arrived arrived;
   while (TakeArrived(&arrived)) {
     const Slice frame(arrived.buffer.get(), static_cast<size_t>(arrived.bytes));
@@ -74,7 +74,7 @@ void MpiLink::DropArrived() {
   PostReceives();
 }
 
-bool MpiLink::SendsFinished() {
+bool MpiTransport::SendsFinished() {
   FinishSends();
   bool finished = sends_.empty();
   for (const auto& peer : peers_) {
@@ -87,7 +87,7 @@ bool MpiLink::SendsFinished() {
 }
 
 // False where not all ranks come here in time, or one is known to be gone.
-bool MpiLink::Quiesce() {
+bool MpiTransport::Quiesce() {
   const size_t count = peers_.size();
   auto* const sent = reinterpret_cast<uint64_t*>(counts_.get());
   MPI_Request request = MPI_REQUEST_NULL;
@@ -120,7 +120,7 @@ bool MpiLink::Quiesce() {
 }
 
 // Under the session's mutex, while MPI still works.
-void MpiLink::Cancel() {
+void MpiTransport::Cancel() {
   for (MPI_Request& request : receives_) {
     if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
   }

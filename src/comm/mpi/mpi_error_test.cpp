@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "comm/exchange/exchange.h"
-#include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/transport_factory.h"
 
 namespace {
 
@@ -91,9 +91,9 @@ Status Use(Exchange& exchange) {
 }
 
 void Turn(::Call call, int n) {
-  MpiTransportOptions options;
+  TransportOptions options;
   options.kind = TransportKind::kMpi;
-  auto transport = NewMpiTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
+  auto transport = NewTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
   Check(transport.ok(), call, n, "opening: " + transport.status().ToString());
   if (!transport.ok()) return;
   ExchangeOptions exchange_options;

@@ -17,7 +17,7 @@
 #include <string>
 
 #include "comm/exchange/exchange.h"
-#include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/transport_factory.h"
 #include "io/files/machine.h"
 
 namespace quire::comm {
@@ -48,9 +48,9 @@ std::string Survive(Exchange& exchange, int victim) {
 int RunRank(const std::string& folder, const std::string& kind, int victim, int signal) {
   int provided = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
-  MpiTransportOptions options;
+  TransportOptions options;
   options.kind = kind == "mpi" ? TransportKind::kMpi : TransportKind::kAuto;
-  auto transport = NewMpiTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
+  auto transport = NewTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
   ExchangeOptions exchange_options;
   exchange_options.timeout_ms = 700;
   const auto exchange = Exchange::Create(std::move(*transport), exchange_options);

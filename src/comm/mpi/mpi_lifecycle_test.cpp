@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "comm/exchange/exchange.h"
-#include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/transport_factory.h"
 #include "io/files/machine.h"
 
 namespace quire::comm {
@@ -31,9 +31,9 @@ Status Echo(int, Slice request, std::string* answer) {
 }
 
 std::unique_ptr<Exchange> Join(TransportKind kind) {
-  MpiTransportOptions options;
+  TransportOptions options;
   options.kind = kind;
-  auto transport = NewMpiTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
+  auto transport = NewTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
   Check(transport.ok(), "opening");
   auto exchange = Exchange::Create(std::move(*transport), ExchangeOptions());
   exchange->Serve(1, Echo);
@@ -72,8 +72,8 @@ class WaitingCall {
 };
 
 void Run(int* argc, char*** argv) {
-  MpiTransportOptions options;
-  const Status early = NewMpiTransport(0, options).status();
+  TransportOptions options;
+  const Status early = NewTransport(0, options).status();
   Check(early.code() == Code::kInvalidArgument, "opening before MPI_Init");
   Check(early.message().find("MPI_Init") != std::string::npos, "what the error says to do");
   Check(!MpiIsRunning(), "MPI does not run yet");
@@ -96,7 +96,7 @@ void Run(int* argc, char*** argv) {
   if (waiting != nullptr) waiting->Join();
 
   Check(!MpiIsRunning(), "MPI runs no more");
-  Check(NewMpiTransport(world, options).status().code() == Code::kInvalidArgument,
+  Check(NewTransport(world, options).status().code() == Code::kInvalidArgument,
         "opening after MPI_Finalize");
   const int next = (open[0]->rank() + 1) % open[0]->size();
   if (next != open[0]->rank()) {

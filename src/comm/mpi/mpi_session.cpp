@@ -7,7 +7,7 @@
 
 #include "base/log_sink.h"
 #include "base/units.h"
-#include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/transport_factory.h"
 #include "comm/transport/backoff.h"
 #include "io/files/machine.h"
 

@@ -7,12 +7,12 @@
 
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
-#include "comm/transport/core_set.h"
 #include "comm/mpi/hybrid_transport.h"
-#include "comm/mpi/mpi_link.h"
 #include "comm/mpi/mpi_session.h"
 #include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/transport_factory.h"
 #include "comm/shm/shm_transport.h"
+#include "comm/transport/core_set.h"
 #include "io/files/machine.h"
 
 namespace quire::comm {
@@ -39,7 +39,7 @@ struct RegionCard {
   char name[kNameBytesMax];
 };
 
-Card OwnCard(const MpiTransportOptions& options) {
+Card OwnCard(const TransportOptions& options) {
   Card card{};
   const PeerProcess process = OwnProcess();
   card.node_id = io::NodeId();
@@ -141,9 +141,9 @@ Result<std::unique_ptr<ShmRegion>> ShareRegion(MpiSession& session, const std::v
   return region;
 }
 
-MpiLinkOptions LinkOptions(const std::vector<Card>& cards, const std::vector<int>& neighbours,
-                           bool spins) {
-  MpiLinkOptions options;
+MpiTransportOptions LinkOptions(const std::vector<Card>& cards, const std::vector<int>& neighbours,
+                                bool spins) {
+  MpiTransportOptions options;
   options.window_frames = cards[0].window_frames;
   options.number = NumberOf(cards);
   options.spin_ns = spins ? kMpiSpinNs : 0;
@@ -157,7 +157,7 @@ MpiLinkOptions LinkOptions(const std::vector<Card>& cards, const std::vector<int
 // The things that a rank makes by itself, once all know of each other.
 struct Made {
   std::unique_ptr<Transport> transport;
-  MpiLink* link = nullptr;  // within it, to be started; null: MPI is not needed any more
+  MpiTransport* link = nullptr;  // within it, to be started; null: MPI is not needed any more
 };
 
 Made Make(const std::vector<Card>& cards, const ShmPlace& place, bool spins,
@@ -167,14 +167,14 @@ Made Make(const std::vector<Card>& cards, const ShmPlace& place, bool spins,
   if (shares) shm = NewShmTransport(std::move(region), place);
   // All on one node: no MPI call from here on, whatever the thread level.
   if (shares && static_cast<int>(place.members.size()) == place.size) return {std::move(shm)};
-  auto mpi = std::make_unique<MpiLink>(place.size, LinkOptions(cards, place.members, spins));
-  MpiLink* const link = mpi.get();
+  auto mpi = std::make_unique<MpiTransport>(place.size, LinkOptions(cards, place.members, spins));
+  MpiTransport* const link = mpi.get();
   if (!shares) return {std::move(mpi), link};
   return {NewHybridTransport(std::move(shm), std::move(mpi)), link};
 }
 
 Result<std::unique_ptr<Transport>> OpenOver(std::unique_ptr<MpiSession>& session,
-                                            const MpiTransportOptions& options) {
+                                            const TransportOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Card> cards, session->Gather(OwnCard(options)));
   QUIRE_RETURN_IF_ERROR(CheckCards(cards));
   if (session->size() == 1) return NewSelfTransport();
@@ -200,8 +200,8 @@ Result<std::unique_ptr<Transport>> OpenOver(std::unique_ptr<MpiSession>& session
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> NewMpiTransport(int fortran_communicator,
-                                                   const MpiTransportOptions& options) {
+Result<std::unique_ptr<Transport>> NewTransport(int fortran_communicator,
+                                                const TransportOptions& options) {
   return base::OrOutOfMemory([&]() -> Result<std::unique_ptr<Transport>> {
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<MpiSession> session,
                            MpiSession::Open(fortran_communicator, options.timeout_ms));

@@ -17,7 +17,7 @@
 
 #include "base/out_of_memory.h"
 #include "comm/exchange/exchange.h"
-#include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/transport_factory.h"
 #include "tests/api/failing_allocations.h"
 #include "tests/support/test_scale.h"
 
@@ -50,10 +50,10 @@ bool IsExpected(const Status& status) {
 }
 
 Result<std::unique_ptr<Transport>> Open(uint64_t timeout_ms) {
-  MpiTransportOptions options;
+  TransportOptions options;
   options.kind = TransportKind::kMpi;
   options.timeout_ms = timeout_ms;
-  return NewMpiTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
+  return NewTransport(MPI_Comm_c2f(MPI_COMM_WORLD), options);
 }
 
 std::unique_ptr<Exchange> ExchangeOver(std::unique_ptr<Transport> transport, uint64_t timeout_ms) {

@@ -3,7 +3,7 @@
 #include <mpi.h>
 
 #include "comm/mpi/mpi_session.h"
-#include "comm/mpi/mpi_transport.h"
+#include "comm/mpi/transport_factory.h"
 
 namespace quire::comm {
 

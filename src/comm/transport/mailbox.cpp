@@ -105,7 +105,7 @@ CollectiveBox::Note* CollectiveBox::NoteOf(int source) {
 }
 
 bool CollectiveBox::AddNote(int source, uint64_t last, Slice why) {
-  base::Reader reader(why);
+  base::ByteReader reader(why);
   uint64_t first = 0;
   if (!reader.Fixed(&first) || first == 0 || first > last) return false;
   Note* const note = NoteOf(source);

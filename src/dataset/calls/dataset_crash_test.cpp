@@ -66,7 +66,8 @@ class Life {
     failed_ = false;
     network_ = nullptr;
     if (!to_the_end) ranks.mishaps = [this](comm::SimNetwork& network) { Befall(network); };
-    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) { Write(core); });
+    RunSimRanks(ranks,
+                [&](const std::shared_ptr<runtime::ContextState>& context) { Write(context); });
     if (failed_) ++cut_count_;
     if (disk_->crashed()) {
       const auto kind = random_.OneIn(2)   ? io::CrashKind::kPower
@@ -94,14 +95,14 @@ class Life {
     }
   }
 
-  void Write(const std::shared_ptr<runtime::Core>& core) {
-    auto writer = OpenWriter(core, options_);
+  void Write(const std::shared_ptr<runtime::ContextState>& context) {
+    auto writer = OpenWriter(context, options_);
     if (!writer.ok()) {
       failed_ = true;
       return;
     }
     for (uint64_t epoch = sizes_.size() + 1; epoch <= kEpochs; ++epoch) {
-      if (!Persist(*core, **writer, epoch)) return;
+      if (!Persist(*context, **writer, epoch)) return;
       uint64_t told = told_;
       while (told < epoch && !told_.compare_exchange_weak(told, epoch)) {
       }
@@ -111,15 +112,15 @@ class Life {
 
   // Whether the epoch is told to be complete, at once or in the second attempt. A program whose
   // epoch failed goes on with other calls that ranks make together.
-  bool Persist(runtime::Core& core, DatasetWriter& writer, uint64_t epoch) {
+  bool Persist(runtime::ContextState& context, DatasetWriter& writer, uint64_t epoch) {
     for (int attempt = 0; attempt < 2; ++attempt) {
       Status status = writer.BeginEpoch(epoch);
-      const Status put = PutAll(writer, PairsOf(epoch, core.rank(), size_, kCount));
-      DamageSome(core.rank(), epoch);
+      const Status put = PutAll(writer, PairsOf(epoch, context.rank(), size_, kCount));
+      DamageSome(context.rank(), epoch);
       status = writer.EndEpoch();
       if (status.ok() && put.ok()) return true;
       failed_ = true;
-      static_cast<void>(core.exchange->Barrier());
+      static_cast<void>(context.exchange->Barrier());
     }
     return false;
   }
@@ -193,26 +194,26 @@ TEST(DatasetCrash, AStopAtAnyCallLeavesCompleteEpochsAndNoOthers) {
 // Each of two ranks has a disk of its own; that of rank 1 was cut off while its files were made.
 void ExpectFoundFilesToLast(DatasetFormat format, uint64_t step, uint64_t seed, bool* cut) {
   std::unique_ptr<io::SimFileSystem> disks[] = {io::NewSimFileSystem(), io::NewSimFileSystem()};
-  const auto run = [&](const std::function<void(runtime::Core&, Result<Writer>)>& program) {
+  const auto run = [&](const std::function<void(runtime::ContextState&, Result<Writer>)>& program) {
     runtime::SimRanksOptions ranks;
     ranks.rank_count = 2;
     ranks.seed = seed;
     ranks.file_system = [&disks](int rank) { return disks[rank].get(); };
-    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
-      program(*core, OpenWriter(core, SmallDataset(format)));
+    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::ContextState>& context) {
+      program(*context, OpenWriter(context, SmallDataset(format)));
     });
   };
   disks[1]->CrashAfter(step);
-  run([](runtime::Core&, const Result<Writer>&) {});
+  run([](runtime::ContextState&, const Result<Writer>&) {});
   *cut = disks[1]->crashed();
   disks[1]->Restart(io::CrashKind::kProcess, seed);
   disks[1]->CrashAfter(UINT64_MAX);
-  run([](runtime::Core& core, Result<Writer> writer) {
+  run([](runtime::ContextState& context, Result<Writer> writer) {
     ASSERT_OK(writer.status());
-    ASSERT_OK(WriteEpoch(**writer, 1, core.rank(), core.size(), kCount));
+    ASSERT_OK(WriteEpoch(**writer, 1, context.rank(), context.size(), kCount));
   });
   disks[1]->Restart(io::CrashKind::kPower, seed);
-  run([](runtime::Core&, Result<Writer> writer) {
+  run([](runtime::ContextState&, Result<Writer> writer) {
     ASSERT_OK(writer.status());
     EXPECT_EQ((*writer)->LastEpoch(), 1u);
   });

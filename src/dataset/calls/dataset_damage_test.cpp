@@ -30,8 +30,8 @@ class DatasetDamage : public DatasetJobs {
   }
   // The two ranks of a job are told what is wrong with `path`.
   void ExpectNoWriter(const std::string& path) {
-    RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
-      ExpectNamed(OpenWriter(core, SmallDataset(format())).status(), path);
+    RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
+      ExpectNamed(OpenWriter(context, SmallDataset(format())).status(), path);
     });
   }
   // Those that hold what was written, not locks.
@@ -130,7 +130,7 @@ TEST_P(DatasetDamage, EndsAScan) {
   Write(1, {1}, kCount);
   const Truth truth = TruthOf(1, 1, kCount);
   const std::string path = PartPath(kDatasetDirectory, 0);
-  const auto info = disk_->Open(path, io::OpenMode::kRead);
+  const auto info = disk_->Open(path, io::FileOpenMode::kRead);
   ASSERT_OK(info.status());
   const Result<uint64_t> size = (*info)->Size();
   ASSERT_OK(size.status());

@@ -51,29 +51,30 @@ class DatasetFaults : public DatasetJobs {
     const auto fs = io::NewFaultFileSystem(*disk_);
     std::array<Status, kRanks> told;
     bool failed = false;
-    RunSimRanks(RanksWith(faulty, fs.get()), [&](const std::shared_ptr<runtime::Core>& core) {
-      const int rank = core->rank();
-      DatasetOptions options = SmallDataset(format());
-      options.grid_ranks_min = grid_ranks_min;
-      auto writer = OpenWriter(core, options);
-      ASSERT_OK(writer.status());
-      if (rank == faulty) {
-        fs->FailAt(ops, nth, 1, code);
-      }
-      Status& first = told[static_cast<size_t>(rank)];
-      first = WriteEpoch(**writer, 2, rank, kRanks, kFew + kMore);
-      if (rank == faulty) {
-        failed = fs->failures() > 0;
-        fs->FailAt(io::kFaultAll, 1, 0, Code::kIo);
-      }
-      if (!first.ok()) {
-        ASSERT_EQ((*writer)->LastEpoch(), 1u);
-        if (nth % 2 == 0 && !IsOfADirectory(first)) return;
-        ASSERT_OK(WriteEpoch(**writer, 2, rank, kRanks, kFew));
-      }
-      ASSERT_OK(WriteEpoch(**writer, 3, rank, kRanks, kFew));
-      ASSERT_OK((*writer)->Finish());
-    });
+    RunSimRanks(RanksWith(faulty, fs.get()),
+                [&](const std::shared_ptr<runtime::ContextState>& context) {
+                  const int rank = context->rank();
+                  DatasetOptions options = SmallDataset(format());
+                  options.grid_ranks_min = grid_ranks_min;
+                  auto writer = OpenWriter(context, options);
+                  ASSERT_OK(writer.status());
+                  if (rank == faulty) {
+                    fs->FailAt(ops, nth, 1, code);
+                  }
+                  Status& first = told[static_cast<size_t>(rank)];
+                  first = WriteEpoch(**writer, 2, rank, kRanks, kFew + kMore);
+                  if (rank == faulty) {
+                    failed = fs->failures() > 0;
+                    fs->FailAt(io::kFaultAll, 1, 0, Code::kIo);
+                  }
+                  if (!first.ok()) {
+                    ASSERT_EQ((*writer)->LastEpoch(), 1u);
+                    if (nth % 2 == 0 && !IsOfADirectory(first)) return;
+                    ASSERT_OK(WriteEpoch(**writer, 2, rank, kRanks, kFew));
+                  }
+                  ASSERT_OK(WriteEpoch(**writer, 3, rank, kRanks, kFew));
+                  ASSERT_OK((*writer)->Finish());
+                });
     // What a sync of a directory that fails leaves is not known: that is kIo, whatever it met.
     const bool directory = IsOfADirectory(told[0]);
     const Code expected = directory ? Code::kIo : code;
@@ -130,30 +131,31 @@ TEST_P(DatasetFaults, APutThatFailedEndsTheEpochOnAll) {
   const std::string value(100'000, 'v');
   Write(3, {1}, 50);
   const auto faulty = io::NewFaultFileSystem(*disk_);
-  RunSimRanks(RanksWith(1, faulty.get()), [&](const std::shared_ptr<runtime::Core>& core) {
-    const int rank = core->rank();
-    auto writer = OpenWriter(core, SmallDataset(format()));
-    ASSERT_OK(writer.status());
-    ASSERT_OK((*writer)->BeginEpoch(2));
-    if (rank == 1) faulty->FailAt(io::kFaultWrite, 1, 1, Code::kNoSpace);
-    Status first;
-    for (int i = 0; i < 8; ++i) {
-      const Status put = (*writer)->Put("key" + std::to_string(i), value);
-      EXPECT_EQ(put.code(), first.ok() ? put.code() : first.code());
-      EXPECT_TRUE(put.ok() || rank == 1) << put.ToString();
-      if (first.ok()) first = put;
-    }
-    // Where values are written in Put itself, it is Put that fails.
-    if (format() == DatasetFormat::kPointer) {
-      EXPECT_EQ(first.ok(), rank != 1);
-    }
-    const Status ended = (*writer)->EndEpoch();
-    EXPECT_CODE(ended, Code::kNoSpace);
-    EXPECT_THAT(ended.message(), HasSubstr("rank 1: "));
-    ASSERT_EQ((*writer)->LastEpoch(), 1u);
-    ASSERT_OK(WriteEpoch(**writer, 2, rank, 3, 50));
-    ASSERT_OK((*writer)->Finish());
-  });
+  RunSimRanks(RanksWith(1, faulty.get()),
+              [&](const std::shared_ptr<runtime::ContextState>& context) {
+                const int rank = context->rank();
+                auto writer = OpenWriter(context, SmallDataset(format()));
+                ASSERT_OK(writer.status());
+                ASSERT_OK((*writer)->BeginEpoch(2));
+                if (rank == 1) faulty->FailAt(io::kFaultWrite, 1, 1, Code::kNoSpace);
+                Status first;
+                for (int i = 0; i < 8; ++i) {
+                  const Status put = (*writer)->Put("key" + std::to_string(i), value);
+                  EXPECT_EQ(put.code(), first.ok() ? put.code() : first.code());
+                  EXPECT_TRUE(put.ok() || rank == 1) << put.ToString();
+                  if (first.ok()) first = put;
+                }
+                // Where values are written in Put itself, it is Put that fails.
+                if (format() == DatasetFormat::kPointer) {
+                  EXPECT_EQ(first.ok(), rank != 1);
+                }
+                const Status ended = (*writer)->EndEpoch();
+                EXPECT_CODE(ended, Code::kNoSpace);
+                EXPECT_THAT(ended.message(), HasSubstr("rank 1: "));
+                ASSERT_EQ((*writer)->LastEpoch(), 1u);
+                ASSERT_OK(WriteEpoch(**writer, 2, rank, 3, 50));
+                ASSERT_OK((*writer)->Finish());
+              });
   const auto reader = Reader();
   ASSERT_NE(reader, nullptr);
   for (const uint64_t epoch : {1u, 2u}) {

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/coding.h"
 #include "dataset/part/files.h"
-#include "dataset/route/entry.h"
+#include "dataset/route/shuffle_entry.h"
 
 namespace quire::dataset {
 namespace {
@@ -20,7 +20,7 @@ constexpr uint64_t kOffset = 1 << 20;
 void TakeAll(DatasetFormat format, Slice bytes) {
   const char* const end = bytes.data() + bytes.size();
   while (!bytes.empty()) {
-    const std::optional<Entry> entry = TakeEntry(format, &bytes);
+    const std::optional<ShuffleEntry> entry = TakeEntry(format, &bytes);
     if (!entry.has_value()) return;
     if (!HasKeys(format)) continue;
     QUIRE_CHECK(entry->value.data() + entry->value.size() <= end);
@@ -37,7 +37,7 @@ void DecodeAsIs(Slice bytes) {
 
 // Checksums keep arbitrary bytes out: arbitrary numbers under right ones.
 void DecodeSealed(Slice bytes) {
-  base::Reader reader(bytes);
+  base::ByteReader reader(bytes);
   PartList list;
   for (Extent extent; reader.Fixed(&extent.offset) && reader.Fixed(&extent.bytes);) {
     (list.tables.size() <= list.maps.size() ? list.tables : list.maps).push_back(extent);
@@ -50,7 +50,7 @@ void DecodeSealed(Slice bytes) {
     }
   }
   PartRecord record;
-  base::Reader fields(bytes);
+  base::ByteReader fields(bytes);
   if (!fields.Fixed(&record.list_offset) || !fields.Fixed(&record.list_bytes)) return;
   for (const PartRecord& read : DecodeIndex(EncodePart(record, kId, kRank), kId, kRank)) {
     QUIRE_CHECK(read.end() >= read.list_offset);

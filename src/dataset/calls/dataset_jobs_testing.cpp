@@ -23,11 +23,11 @@ void DatasetJobs::Write(int size, const std::vector<uint64_t>& epochs, int count
 
 void DatasetJobs::Write(int size, const std::vector<uint64_t>& epochs, int count,
                         const DatasetOptions& options) {
-  runtime::RunSimRanks(Ranks(size), [&](const std::shared_ptr<runtime::Core>& core) {
-    auto writer = OpenWriter(core, options);
+  runtime::RunSimRanks(Ranks(size), [&](const std::shared_ptr<runtime::ContextState>& context) {
+    auto writer = OpenWriter(context, options);
     ASSERT_TRUE(writer.ok()) << writer.status().ToString();
     for (const uint64_t epoch : epochs) {
-      const Status written = WriteEpoch(**writer, epoch, core->rank(), size, count);
+      const Status written = WriteEpoch(**writer, epoch, context->rank(), size, count);
       ASSERT_TRUE(written.ok()) << written.ToString();
       EXPECT_EQ((*writer)->LastEpoch(), epoch);
     }

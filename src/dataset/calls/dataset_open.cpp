@@ -36,7 +36,8 @@ Status CheckRequest(const std::string& name, DatasetOptions* options) {
 }
 
 // A dataset stays what it is.
-Status CheckSame(const Descriptor& found, const Descriptor& asked, const std::string& directory) {
+Status CheckSame(const DatasetDescriptor& found, const DatasetDescriptor& asked,
+                 const std::string& directory) {
   if (found.format != asked.format) {
     return Status(Code::kInvalidArgument, "the dataset at " + directory + " has the format \"" +
                                               FormatName(found.format) + "\", not \"" +
@@ -56,7 +57,7 @@ Result<bool> HasParts(io::FileSystem& fs, const std::string& directory) {
 // Parts are made after this: those without the file are what is left of a dataset. A writer that
 // began another one would cut them off.
 Status BeginDescriptor(OpenDataset* dataset) {
-  io::FileSystem& fs = *dataset->core->fs;
+  io::FileSystem& fs = *dataset->context->fs;
   const std::string file = dataset->directory + "/" + runtime::kDatasetFile;
   QUIRE_ASSIGN_OR_RETURN(const bool has_parts, HasParts(fs, dataset->directory));
   if (has_parts) return MissingFile(file);
@@ -68,7 +69,7 @@ Status BeginDescriptor(OpenDataset* dataset) {
 
 // Before there are parts, so that it is missed where there are some.
 Status BeginEpochs(OpenDataset* dataset) {
-  io::FileSystem& fs = *dataset->core->fs;
+  io::FileSystem& fs = *dataset->context->fs;
   const std::string file = dataset->directory + "/" + kEpochsName;
   QUIRE_ASSIGN_OR_RETURN(const bool there, fs.Exists(file));
   if (there) return Status();
@@ -78,7 +79,7 @@ Status BeginEpochs(OpenDataset* dataset) {
 
 // On rank 0: what there is, or the beginning of it, locked.
 Status LockAndRead(OpenDataset* dataset) {
-  io::FileSystem& fs = *dataset->core->fs;
+  io::FileSystem& fs = *dataset->context->fs;
   const std::string& directory = dataset->directory;
   QUIRE_ASSIGN_OR_RETURN(const bool database, fs.Exists(directory + "/" + runtime::kDatabaseFile));
   if (database) {
@@ -90,7 +91,7 @@ Status LockAndRead(OpenDataset* dataset) {
                   lock.status().message() + "; to read meanwhile: DatasetReader, or quire dataset");
   }
   QUIRE_ASSIGN_OR_RETURN(dataset->lock, std::move(lock));
-  Result<Descriptor> found = ReadDescriptor(fs, directory);
+  Result<DatasetDescriptor> found = ReadDescriptor(fs, directory);
   if (!found.ok() && found.status().code() == Code::kNotFound) {
     QUIRE_RETURN_IF_ERROR(BeginDescriptor(dataset));
     return BeginEpochs(dataset);
@@ -131,8 +132,8 @@ std::string EncodeNews(const OpenDataset& dataset) {
   return text + EncodeEpochs(NewestOfEachRank(dataset.epochs), dataset.descriptor.id);
 }
 
-Result<News> TakeNews(Slice text, OpenDataset* dataset) {
-  base::Reader reader(text);
+Result<News> TakeDecision(Slice text, OpenDataset* dataset) {
+  base::ByteReader reader(text);
   uint8_t begins = 0;
   News news;
   if (!reader.Fixed(&dataset->descriptor.id) || !reader.Fixed(&dataset->session) ||
@@ -149,9 +150,9 @@ Result<News> TakeNews(Slice text, OpenDataset* dataset) {
 // A rank that sees a dataset, where ranks share no storage or one of them an old view of it, sees
 // the one that rank 0 found, and no epochs that rank 0 does not know.
 Status CheckSight(const OpenDataset& dataset, const News& news) {
-  io::FileSystem& fs = *dataset.core->fs;
+  io::FileSystem& fs = *dataset.context->fs;
   const std::string& directory = dataset.directory;
-  const Result<Descriptor> seen = ReadDescriptor(fs, directory);
+  const Result<DatasetDescriptor> seen = ReadDescriptor(fs, directory);
   if (seen.status().code() == Code::kNotFound) return Status();
   QUIRE_RETURN_IF_ERROR(seen.status());
   if (seen->id != dataset.descriptor.id) {
@@ -170,50 +171,50 @@ Status CheckSight(const OpenDataset& dataset, const News& news) {
 Status OpenPart(OpenDataset* dataset, const News& news) {
   QUIRE_RETURN_IF_ERROR(CheckSight(*dataset, news));
   PartWriter::Options part;
-  part.fs = dataset->core->fs;
+  part.fs = dataset->context->fs;
   part.directory = dataset->directory;
   part.id = dataset->descriptor.id;
-  part.rank = static_cast<uint32_t>(dataset->core->rank());
+  part.rank = static_cast<uint32_t>(dataset->context->rank());
   part.begins = news.begins;
   part.storage.block_bytes = dataset->options.block_bytes;
   part.storage.compression = dataset->options.compression;
   part.storage.bloom_bits_per_key = kFilterBits;
-  part.executor = dataset->core->executor.get();
+  part.executor = dataset->context->executor.get();
   part.values = dataset->options.format == DatasetFormat::kPointer;
   QUIRE_ASSIGN_OR_RETURN(dataset->part, PartWriter::Open(std::move(part), news.epochs));
   return Status();
 }
 
 Status TakeMemory(OpenDataset* dataset) {
-  const runtime::Core& core = *dataset->core;
-  QUIRE_ASSIGN_OR_RETURN(dataset->memory, core.budget->Take(&dataset->options, core.size()));
+  const runtime::ContextState& context = *dataset->context;
+  QUIRE_ASSIGN_OR_RETURN(dataset->memory, context.budget->Take(&dataset->options, context.size()));
   return Status();
 }
 
 Status MakeDirectory(OpenDataset* dataset) {
   return io::AgainIfTakenBack([&] {
-    const Status made = dataset->core->MakeDirectory(dataset->directory);
-    return made.ok() && dataset->core->rank() == 0 ? LockAndRead(dataset) : made;
+    const Status made = dataset->context->MakeDirectory(dataset->directory);
+    return made.ok() && dataset->context->rank() == 0 ? LockAndRead(dataset) : made;
   });
 }
 
 Status OpenAll(OpenDataset* dataset) {
-  runtime::Core& core = *dataset->core;
-  QUIRE_RETURN_IF_ERROR(core.LookForDirectory(dataset->directory, &dataset->made));
+  runtime::ContextState& context = *dataset->context;
+  QUIRE_RETURN_IF_ERROR(context.LookForDirectory(dataset->directory, &dataset->made));
   Status mine = TakeMemory(dataset);
   if (mine.ok()) mine = MakeDirectory(dataset);
   dataset->session = io::RandomU64();
   QUIRE_ASSIGN_OR_RETURN(
       const std::vector<std::string> texts,
-      runtime::GatherAgreed(*core.exchange, mine,
-                            core.rank() == 0 ? EncodeNews(*dataset) : std::string()));
-  const Result<News> news = TakeNews(texts[0], dataset);
+      runtime::GatherAgreed(*context.exchange, mine,
+                            context.rank() == 0 ? EncodeNews(*dataset) : std::string()));
+  const Result<News> news = TakeDecision(texts[0], dataset);
   Status opened = news.status();
   if (opened.ok()) opened = base::OrOutOfMemory([&] { return OpenPart(dataset, *news); });
-  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(opened));
+  QUIRE_RETURN_IF_ERROR(context.exchange->Agree(opened));
   if (dataset->begins) dataset->made.Keep();  // from here on ranks have parts of it
   const Status prepared = base::OrOutOfMemory([&] { return dataset->part->Prepare(); });
-  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(prepared));
+  QUIRE_RETURN_IF_ERROR(context.exchange->Agree(prepared));
   dataset->part->KeepFiles();
   dataset->made.Keep();
   return Status();
@@ -221,18 +222,18 @@ Status OpenAll(OpenDataset* dataset) {
 
 }  // namespace
 
-Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::Core>& core,
+Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::ContextState>& context,
                                    const std::string& name, const DatasetOptions& options) {
   OpenDataset dataset;
-  dataset.core = core;
-  dataset.number = core->TakeNumber();
-  const Status opened = runtime::Together(*core->exchange, [&] {
+  dataset.context = context;
+  dataset.number = context->TakeNumber();
+  const Status opened = runtime::Together(*context->exchange, [&] {
     dataset.options = options;
     dataset.options.partitioner = runtime::GuardedPartitioner(options.partitioner);
     const Status checked = CheckRequest(name, &dataset.options);
     QUIRE_RETURN_IF_ERROR(
-        runtime::AgreeOnRequest(*core->exchange, checked, Request(name, dataset.options)));
-    dataset.directory = core->DirectoryOf(name);
+        runtime::AgreeOnRequest(*context->exchange, checked, Request(name, dataset.options)));
+    dataset.directory = context->DirectoryOf(name);
     dataset.descriptor.format = dataset.options.format;
     QUIRE_ASSIGN_OR_RETURN(
         dataset.descriptor.partitioner,

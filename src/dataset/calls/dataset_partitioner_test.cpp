@@ -122,9 +122,9 @@ TEST_P(DatasetRanges, WithTheFunctionOnePartitionIsAskedAndWithoutAllAre) {
 
 TEST_P(DatasetPartitioner, WritersKeepTheOneItWasMadeWith) {
   Write(2, {1}, kCount, Options());
-  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
+  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
     const auto refusal = [&](const DatasetOptions& options, const std::string& name = "steps") {
-      const Status status = OpenWriter(core, options, name).status();
+      const Status status = OpenWriter(context, options, name).status();
       EXPECT_CODE(status, Code::kInvalidArgument);
       return std::string(status.message());
     };
@@ -135,10 +135,10 @@ TEST_P(DatasetPartitioner, WritersKeepTheOneItWasMadeWith) {
     EXPECT_THAT(refusal(Options({}, kName), "new"), HasSubstr("no partitioner is given"));
     EXPECT_THAT(refusal(Options(ByRange, "two\nlines"), "new"), HasSubstr("partitioner_name"));
     DatasetOptions differs = Options();
-    if (core->rank() == 1) differs = SmallDataset(format());
+    if (context->rank() == 1) differs = SmallDataset(format());
     EXPECT_THAT(refusal(differs, "new"),
                 HasSubstr("options differ between ranks: rank 0 has \"dataset_partitioner_name"));
-    EXPECT_THAT(refusal(Options(), core->rank() == 0 ? "new" : "newer"),
+    EXPECT_THAT(refusal(Options(), context->rank() == 0 ? "new" : "newer"),
                 HasSubstr("names differ between ranks: rank 0 has \"new\", rank 1 has \"newer\"; "
                           "give the same on all ranks"));
   });
@@ -147,8 +147,8 @@ TEST_P(DatasetPartitioner, WritersKeepTheOneItWasMadeWith) {
 
 TEST_P(DatasetPartitioner, ADatasetByTheHashIsGoneOnWithByTheHash) {
   Write(2, {1}, kCount);
-  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
-    const Status status = OpenWriter(core, Options()).status();
+  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
+    const Status status = OpenWriter(context, Options()).status();
     EXPECT_CODE(status, Code::kInvalidArgument);
     EXPECT_THAT(status.message(), HasSubstr("\"hash\", not \"by range\""));
   });
@@ -184,11 +184,11 @@ int FailsForSome(Slice key, int rank_count) {
 
 // The pair alone is not put: on whatever rank, the epoch goes on.
 TEST_P(DatasetPartitioner, AFunctionThatFailsFailsThatPut) {
-  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
-    auto writer = OpenWriter(core, Options(FailsForSome));
+  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
+    auto writer = OpenWriter(context, Options(FailsForSome));
     ASSERT_OK(writer.status());
     ASSERT_OK((*writer)->BeginEpoch(1));
-    if (core->rank() == 1) {
+    if (context->rank() == 1) {
       const Status threw = (*writer)->Put("throws", "v");
       EXPECT_CODE(threw, Code::kInvalidArgument);
       EXPECT_THAT(threw.message(), HasSubstr("the partitioner threw an exception: a key of"));
@@ -216,29 +216,29 @@ TEST_P(DatasetPartitioner, AFunctionThatFailsFailsThatPut) {
 
 // As where memory runs out in Put: the epoch cannot be completed, and the next one can.
 TEST_P(DatasetPartitioner, AFunctionWithoutMemoryFailsTheEpochOnAllRanks) {
-  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
+  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
     const auto starved = [](Slice key, int rank_count) {
       if (key == "big") throw std::bad_alloc();
       return ByRange(key, rank_count);
     };
-    auto writer = OpenWriter(core, Options(starved));
+    auto writer = OpenWriter(context, Options(starved));
     ASSERT_OK(writer.status());
     ASSERT_OK((*writer)->BeginEpoch(1));
-    if (core->rank() == 0) {
+    if (context->rank() == 0) {
       EXPECT_CODE((*writer)->Put("big", "v"), Code::kOutOfMemory);
     }
     EXPECT_CODE((*writer)->EndEpoch(), Code::kOutOfMemory);
-    ASSERT_OK(WriteEpoch(**writer, 1, core->rank(), 2, kCount));
+    ASSERT_OK(WriteEpoch(**writer, 1, context->rank(), 2, kCount));
     ASSERT_OK((*writer)->Finish());
   });
   ASSERT_NO_FATAL_FAILURE(ExpectFound({2}, {1}));
 }
 
 TEST_P(DatasetPartitioner, CallsInsideTheFunctionAreRefused) {
-  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
+  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
     DatasetWriter* inner = nullptr;
     std::vector<Status> told;
-    auto writer = OpenWriter(core, Options([&](Slice key, int rank_count) {
+    auto writer = OpenWriter(context, Options([&](Slice key, int rank_count) {
                                told = {inner->Put("other", "v"), inner->EndEpoch(),
                                        inner->BeginEpoch(2), inner->Finish()};
                                return ByRange(key, rank_count);
@@ -274,9 +274,9 @@ TEST_P(DatasetPartitioner, CallsInsideTheFunctionAreRefused) {
 
 // No other thread waits for a function that takes its time.
 TEST_P(DatasetPartitioner, AFunctionThatBlocksHoldsUpNobodyElse) {
-  RunSimRanks(Ranks(1), [&](const std::shared_ptr<runtime::Core>& core) {
+  RunSimRanks(Ranks(1), [&](const std::shared_ptr<runtime::ContextState>& context) {
     std::promise<void> called, released;
-    auto writer = OpenWriter(core, Options([&](Slice key, int rank_count) {
+    auto writer = OpenWriter(context, Options([&](Slice key, int rank_count) {
                                if (key == "slow") {
                                  called.set_value();
                                  released.get_future().wait();
@@ -303,7 +303,7 @@ TEST_P(DatasetPartitioner, AFunctionThatBlocksHoldsUpNobodyElse) {
 
 // What an earlier library reads is written as it was; it refuses what it would misread.
 TEST(DatasetDescriptor, HasVersionTwoOnlyWithAPartitioner) {
-  Descriptor descriptor;
+  DatasetDescriptor descriptor;
   descriptor.id = 7;
   EXPECT_THAT(EncodeDescriptor(descriptor), testing::StartsWith("quire dataset 1\n"));
   EXPECT_EQ(DecodeDescriptor(EncodeDescriptor(descriptor), "DATASET")->partitioner, "hash");

@@ -24,14 +24,14 @@ namespace quire::dataset {
 
 Result<std::unique_ptr<DatasetReader>> OpenReader(io::FileSystem& fs, const std::string& directory,
                                                   const DatasetReaderOptions& options) {
-  const Result<Descriptor> found = ReadDescriptor(fs, directory);
+  const Result<DatasetDescriptor> found = ReadDescriptor(fs, directory);
   if (found.status().code() == Code::kNotFound) {
     return Status(Code::kNotFound, "there is no dataset at " + directory + ": " + directory + "/" +
                                        runtime::kDatasetFile +
                                        " is absent; name a dataset's directory, "
                                        "<repository>/<name>");
   }
-  QUIRE_ASSIGN_OR_RETURN(const Descriptor descriptor, found);
+  QUIRE_ASSIGN_OR_RETURN(const DatasetDescriptor descriptor, found);
   if (options.partitioner || !options.partitioner_name.empty()) {
     QUIRE_ASSIGN_OR_RETURN(const std::string name,
                            PartitionerName(options.partitioner, options.partitioner_name));
@@ -43,7 +43,7 @@ Result<std::unique_ptr<DatasetReader>> OpenReader(io::FileSystem& fs, const std:
 }
 
 DatasetReaderImpl::DatasetReaderImpl(io::FileSystem& fs, const std::string& directory,
-                                     const Descriptor& descriptor,
+                                     const DatasetDescriptor& descriptor,
                                      const DatasetReaderOptions& options)
     : fs_(fs),
       directory_(directory),

@@ -18,7 +18,7 @@
 #include "base/forked_child.h"
 #include "dataset/part/files.h"
 #include "dataset/part/part_cache.h"
-#include "dataset/route/entry.h"
+#include "dataset/route/shuffle_entry.h"
 #include "io/files/file_system.h"
 #include "quire/dataset.h"
 
@@ -29,8 +29,8 @@ Result<std::unique_ptr<DatasetReader>> OpenReader(io::FileSystem& fs, const std:
 
 class DatasetReaderImpl final : public DatasetReader {
  public:
-  DatasetReaderImpl(io::FileSystem& fs, const std::string& directory, const Descriptor& descriptor,
-                    const DatasetReaderOptions& options);
+  DatasetReaderImpl(io::FileSystem& fs, const std::string& directory,
+                    const DatasetDescriptor& descriptor, const DatasetReaderOptions& options);
 
   DatasetFormat format() const override { return descriptor_.format; }
   std::string partitioner_name() const override { return descriptor_.partitioner; }
@@ -85,7 +85,7 @@ class DatasetReaderImpl final : public DatasetReader {
   const base::OwnProcess process_;
   io::FileSystem& fs_;
   const std::string directory_;
-  const Descriptor descriptor_;
+  const DatasetDescriptor descriptor_;
   const Partitioner partitioner_;  ///< guarded
   const bool first_match_;
   const std::shared_ptr<ReadCounts> counts_;

@@ -88,9 +88,9 @@ TEST_P(Dataset, TellsTheTrajectoryOfAKey) {
 }
 
 TEST_P(Dataset, HasEpochsWithoutPairsAndRanksWithout) {
-  RunSimRanks(Ranks(3), [&](const std::shared_ptr<runtime::Core>& core) {
-    const int rank = core->rank();
-    auto writer = OpenWriter(core, SmallDataset(format()));
+  RunSimRanks(Ranks(3), [&](const std::shared_ptr<runtime::ContextState>& context) {
+    const int rank = context->rank();
+    auto writer = OpenWriter(context, SmallDataset(format()));
     ASSERT_OK(writer.status());
     ASSERT_OK((*writer)->BeginEpoch(0));
     ASSERT_OK((*writer)->EndEpoch());
@@ -118,14 +118,14 @@ TEST_P(Dataset, TakesPairsLargerThanItsBuffersStraightAndOverTheGrid) {
       }
       truth[key][by] = value;
     }
-    RunSimRanks(Ranks(size), [&](const std::shared_ptr<runtime::Core>& core) {
+    RunSimRanks(Ranks(size), [&](const std::shared_ptr<runtime::ContextState>& context) {
       DatasetOptions options = SmallDataset(format());
       options.grid_ranks_min = 3;
-      auto writer = OpenWriter(core, options);
+      auto writer = OpenWriter(context, options);
       ASSERT_OK(writer.status());
       ASSERT_OK((*writer)->BeginEpoch(7));
       for (const auto& [put, by_rank] : truth) {
-        ASSERT_OK((*writer)->Put(put, by_rank.at(static_cast<uint32_t>(core->rank()))));
+        ASSERT_OK((*writer)->Put(put, by_rank.at(static_cast<uint32_t>(context->rank()))));
       }
       ASSERT_OK((*writer)->EndEpoch());
     });
@@ -158,9 +158,9 @@ TEST_P(Dataset, AReaderOfLittleMemoryFindsTheSame) {
 
 TEST_P(Dataset, WhatIsNotEndedIsNotThere) {
   Write(2, {1});
-  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
-    const int rank = core->rank();
-    auto writer = OpenWriter(core, SmallDataset(format()));
+  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
+    const int rank = context->rank();
+    auto writer = OpenWriter(context, SmallDataset(format()));
     ASSERT_OK(writer.status());
     ASSERT_OK((*writer)->BeginEpoch(2));
     ASSERT_OK(PutAll(**writer, PairsOf(2, rank, 2, kPairCount)));
@@ -180,10 +180,10 @@ TEST_P(Dataset, RefusesWhatCannotBe) {
   Write(2, {5});
   const DatasetFormat other =
       format() == DatasetFormat::kBase ? DatasetFormat::kRibbon : DatasetFormat::kBase;
-  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
-    const int rank = core->rank();
+  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
+    const int rank = context->rank();
     const auto open = [&](const std::string& name, const DatasetOptions& options) {
-      return OpenWriter(core, options, name).status();
+      return OpenWriter(context, options, name).status();
     };
     const DatasetOptions good = SmallDataset(format());
     EXPECT_CODE(open("steps", SmallDataset(other)), Code::kInvalidArgument);
@@ -196,7 +196,7 @@ TEST_P(Dataset, RefusesWhatCannotBe) {
     if (rank == 1) bad.block_bytes = 1024;
     EXPECT_CODE(open("steps", bad), Code::kInvalidArgument);
 
-    auto writer = OpenWriter(core, good);
+    auto writer = OpenWriter(context, good);
     ASSERT_OK(writer.status());
     EXPECT_CODE(open("steps", good), Code::kBusy);
     EXPECT_THAT(open("steps", good).message(),
@@ -224,25 +224,25 @@ TEST_P(Dataset, RefusesWhatCannotBe) {
 TEST_P(Dataset, ItsMemoryIsTakenOfTheContextsAndGivenBack) {
   SimRanksOptions ranks = Ranks(2);
   ranks.memory_bytes = 64 << 20;
-  RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
+  RunSimRanks(ranks, [&](const std::shared_ptr<runtime::ContextState>& context) {
     DatasetOptions options;
     options.format = format();
     for (const char* name : {"one", "two"}) {
-      auto writer = OpenWriter(core, options, name);
+      auto writer = OpenWriter(context, options, name);
       ASSERT_OK(writer.status());
-      const uint64_t planned = core->budget->planned_bytes();
+      const uint64_t planned = context->budget->planned_bytes();
       EXPECT_GT(planned, 8u << 20);
       EXPECT_LE(planned, 32u << 20);
-      ASSERT_OK(WriteEpoch(**writer, 1, core->rank(), 2, 100));
+      ASSERT_OK(WriteEpoch(**writer, 1, context->rank(), 2, 100));
       ASSERT_OK((*writer)->Finish());
       writer->reset();
-      EXPECT_EQ(core->budget->planned_bytes(), 0u);
+      EXPECT_EQ(context->budget->planned_bytes(), 0u);
     }
     options.partition_bytes = 33 << 20;  // twice that does not fit
-    const Status refused = OpenWriter(core, options, "three").status();
+    const Status refused = OpenWriter(context, options, "three").status();
     EXPECT_CODE(refused, Code::kInvalidArgument);
     EXPECT_THAT(refused.message(), testing::HasSubstr("memory_bytes"));
-    EXPECT_EQ(core->budget->planned_bytes(), 0u);
+    EXPECT_EQ(context->budget->planned_bytes(), 0u);
   });
   EXPECT_FALSE(*disk_->Exists("/repository/three"));
 }
@@ -253,8 +253,8 @@ TEST_P(Dataset, AnEpochIsSyncedOnceHoweverManyTablesItHas) {
   uint64_t syncs[2] = {};
   SimRanksOptions ranks = Ranks(1);
   ranks.file_system = [&](int /*rank*/) -> io::FileSystem* { return counted.get(); };
-  RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
-    auto writer = OpenWriter(core, SmallDataset(format()));
+  RunSimRanks(ranks, [&](const std::shared_ptr<runtime::ContextState>& context) {
+    auto writer = OpenWriter(context, SmallDataset(format()));
     ASSERT_OK(writer.status());
     for (const int large : {0, 1}) {
       counted->FailAt(io::kFaultSync, 1, 0, Code::kIo);
@@ -275,8 +275,8 @@ TEST_P(Dataset, HasOneWriterOfEachPart) {
   for (const uint32_t orphan : {0u, 1u, 2u}) {
     auto lock = disk_->Lock(PartLockPath(kDatasetDirectory, orphan), "an orphan");
     ASSERT_OK(lock.status());
-    RunSimRanks(Ranks(3), [&](const std::shared_ptr<runtime::Core>& core) {
-      const Status status = OpenWriter(core, SmallDataset(format())).status();
+    RunSimRanks(Ranks(3), [&](const std::shared_ptr<runtime::ContextState>& context) {
+      const Status status = OpenWriter(context, SmallDataset(format())).status();
       EXPECT_CODE(status, Code::kBusy);
       EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(orphan)));
       EXPECT_THAT(status.message(), HasSubstr("an orphan"));
@@ -286,14 +286,14 @@ TEST_P(Dataset, HasOneWriterOfEachPart) {
 }
 
 TEST_P(Dataset, IsFreeForTheNextWriterOnceItIsFinished) {
-  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
-    auto first = OpenWriter(core, SmallDataset(format()));
+  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
+    auto first = OpenWriter(context, SmallDataset(format()));
     ASSERT_OK(first.status());
-    ASSERT_OK(WriteEpoch(**first, 1, core->rank(), 2, 50));
+    ASSERT_OK(WriteEpoch(**first, 1, context->rank(), 2, 50));
     ASSERT_OK((*first)->Finish());
-    auto second = OpenWriter(core, SmallDataset(format()));
+    auto second = OpenWriter(context, SmallDataset(format()));
     ASSERT_OK(second.status());
-    ASSERT_OK(WriteEpoch(**second, 2, core->rank(), 2, 50));
+    ASSERT_OK(WriteEpoch(**second, 2, context->rank(), 2, 50));
     EXPECT_EQ((*first)->Statistics().pairs, 50u);
     ASSERT_OK((*second)->Finish());
   });
@@ -302,24 +302,24 @@ TEST_P(Dataset, IsFreeForTheNextWriterOnceItIsFinished) {
 // The lock and the open files of a writer follow the directory; another dataset takes its name.
 TEST_P(Dataset, AWriterWhoseDirectoryWasMovedPublishesNothingInTheOther) {
   const std::string moved = std::string(kDatasetDirectory) + "-old";
-  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
-    auto ours = OpenWriter(core, SmallDataset(format()));
+  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
+    auto ours = OpenWriter(context, SmallDataset(format()));
     ASSERT_OK(ours.status());
-    ASSERT_OK(WriteEpoch(**ours, 1, core->rank(), 2, 50));
-    if (core->rank() == 0) {
+    ASSERT_OK(WriteEpoch(**ours, 1, context->rank(), 2, 50));
+    if (context->rank() == 0) {
       ASSERT_OK(disk_->Rename(kDatasetDirectory, moved));
     }
-    ASSERT_OK(core->exchange->Barrier());
-    auto theirs = OpenWriter(core, SmallDataset(format()));
+    ASSERT_OK(context->exchange->Barrier());
+    auto theirs = OpenWriter(context, SmallDataset(format()));
     ASSERT_OK(theirs.status());
-    ASSERT_OK(WriteEpoch(**theirs, 7, core->rank(), 2, 50));
+    ASSERT_OK(WriteEpoch(**theirs, 7, context->rank(), 2, 50));
     for (const uint64_t epoch : {2, 3}) {
-      const Status refused = WriteEpoch(**ours, epoch, core->rank(), 2, 50);
+      const Status refused = WriteEpoch(**ours, epoch, context->rank(), 2, 50);
       EXPECT_CODE(refused, Code::kBusy);
       EXPECT_THAT(refused.message(), HasSubstr("moved or removed"));
     }
     EXPECT_OK((*ours)->Finish());
-    ASSERT_OK(WriteEpoch(**theirs, 8, core->rank(), 2, 50));
+    ASSERT_OK(WriteEpoch(**theirs, 8, context->rank(), 2, 50));
     ASSERT_OK((*theirs)->Finish());
   });
   const auto descriptor = ReadDescriptor(*disk_, kDatasetDirectory);
@@ -346,12 +346,12 @@ TEST_P(Dataset, TheNumberOfFilesDoesNotGrowWithEpochs) {
 
 // Maps and the places of blocks are read once. From then on a rank that is asked costs one block.
 TEST_P(Dataset, AQuestionReadsABlockOfEachRankAsked) {
-  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::Core>& core) {
+  RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
     DatasetOptions options = SmallDataset(format());
     options.table_bytes = options.partition_bytes = 1 << 20;  // one table, one map
-    auto writer = OpenWriter(core, options);
+    auto writer = OpenWriter(context, options);
     ASSERT_OK(writer.status());
-    ASSERT_OK(WriteEpoch(**writer, 1, core->rank(), 2, kPairCount));
+    ASSERT_OK(WriteEpoch(**writer, 1, context->rank(), 2, kPairCount));
     ASSERT_OK((*writer)->Finish());
   });
   const auto reader = Reader();
@@ -432,11 +432,11 @@ TEST(DatasetSteps, AreTakenByRanksAtTheEndOfThisEpochAlone) {
   SimRanksOptions ranks;
   ranks.rank_count = 2;
   ranks.file_system = [&](int) { return disk.get(); };
-  RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
-    auto writer = OpenWriter(core, SmallDataset(DatasetFormat::kRibbon));
+  RunSimRanks(ranks, [&](const std::shared_ptr<runtime::ContextState>& context) {
+    auto writer = OpenWriter(context, SmallDataset(DatasetFormat::kRibbon));
     ASSERT_OK(writer.status());
-    if (core->rank() == 1) {
-      ASSERT_OK(runtime::Gather(*core->exchange, Status(), std::string(24, 'x')).status);
+    if (context->rank() == 1) {
+      ASSERT_OK(runtime::Gather(*context->exchange, Status(), std::string(24, 'x')).status);
       return;
     }
     ASSERT_OK((*writer)->BeginEpoch(1));
@@ -460,16 +460,16 @@ TEST(DatasetBloom, AsksAsManyRanksAsItIsToldTo) {
     SimRanksOptions ranks;
     ranks.rank_count = kRanks;
     ranks.file_system = [&](int) { return disk.get(); };
-    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
+    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::ContextState>& context) {
       DatasetOptions options;
       options.format = DatasetFormat::kBloom;
       options.bloom_ranks = 1;
-      EXPECT_CODE(OpenWriter(core, options).status(), Code::kInvalidArgument);
+      EXPECT_CODE(OpenWriter(context, options).status(), Code::kInvalidArgument);
       options.bloom_ranks = bloom_ranks;
-      auto writer = OpenWriter(core, options);
+      auto writer = OpenWriter(context, options);
       ASSERT_OK(writer.status());
-      ASSERT_OK(WriteEpoch(**writer, 1, core->rank(), kRanks, kCount));
-      if (core->rank() == 0) map_bytes[bloom_ranks / 4] = (*writer)->Statistics().map_bytes;
+      ASSERT_OK(WriteEpoch(**writer, 1, context->rank(), kRanks, kCount));
+      if (context->rank() == 0) map_bytes[bloom_ranks / 4] = (*writer)->Statistics().map_bytes;
       ASSERT_OK((*writer)->Finish());
     });
     auto reader = OpenReader(*disk, kDatasetDirectory, {});
@@ -502,10 +502,10 @@ TEST(DatasetThreads, PutAndReadAtOnce) {
     ranks.rank_count = kRanks;
     ranks.by_turns = false;
     ranks.file_system = [&](int) { return disk.get(); };
-    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
-      auto writer = OpenWriter(core, SmallDataset(format));
+    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::ContextState>& context) {
+      auto writer = OpenWriter(context, SmallDataset(format));
       ASSERT_OK(writer.status());
-      ASSERT_OK(core->exchange->Barrier());
+      ASSERT_OK(context->exchange->Barrier());
       auto reader = OpenReader(*disk, kDatasetDirectory, {});
       ASSERT_OK(reader.status());
       for (uint64_t epoch = 1; epoch <= kEpochs; ++epoch) {
@@ -515,13 +515,13 @@ TEST(DatasetThreads, PutAndReadAtOnce) {
         for (int thread = 0; thread < kThreads; ++thread) {
           threads.emplace_back([&, thread] {
             for (int i = thread; i < kPairCount; i += kThreads) {
-              const std::string key = std::to_string(core->rank()) + "." + std::to_string(i);
+              const std::string key = std::to_string(context->rank()) + "." + std::to_string(i);
               ASSERT_OK((*writer)->Put(key, key + std::to_string(epoch)));
             }
           });
           threads.emplace_back([&, thread] {
             for (int i = thread; epoch > 1 && i < kPairCount; i += kThreads) {
-              const std::string key = std::to_string(1 - core->rank()) + "." + std::to_string(i);
+              const std::string key = std::to_string(1 - context->rank()) + "." + std::to_string(i);
               std::vector<DatasetValue> values;
               ASSERT_OK((*reader)->GetTrajectory(key, &values));
               ASSERT_EQ(values.size(), epoch - 1);

@@ -30,11 +30,11 @@ std::string KeyOf(base::Random* random, int rank, int i) {
 
 }  // namespace
 
-Result<std::unique_ptr<DatasetWriter>> OpenWriter(const std::shared_ptr<runtime::Core>& core,
-                                                  const DatasetOptions& options,
-                                                  const std::string& name) {
-  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(*core->fs, core->repository));
-  return NewDatasetWriter(core, name, options);
+Result<std::unique_ptr<DatasetWriter>> OpenWriter(
+    const std::shared_ptr<runtime::ContextState>& context, const DatasetOptions& options,
+    const std::string& name) {
+  QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(*context->fs, context->repository));
+  return NewDatasetWriter(context, name, options);
 }
 
 Pairs PairsOf(uint64_t epoch, int rank, int rank_count, int count, size_t value_bytes_max) {

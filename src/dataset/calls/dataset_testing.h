@@ -33,9 +33,9 @@ inline DatasetOptions SmallDataset(DatasetFormat format) {
 }
 
 /// Opens the dataset "steps".
-Result<std::unique_ptr<DatasetWriter>> OpenWriter(const std::shared_ptr<runtime::Core>& core,
-                                                  const DatasetOptions& options,
-                                                  const std::string& name = "steps");
+Result<std::unique_ptr<DatasetWriter>> OpenWriter(
+    const std::shared_ptr<runtime::ContextState>& context, const DatasetOptions& options,
+    const std::string& name = "steps");
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 /// The puts of `rank` (of `rank_count`) in an epoch, in order: keys of its own, keys that other

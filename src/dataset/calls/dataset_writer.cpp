@@ -24,24 +24,24 @@ constexpr char kUnknownText[] =
 
 DatasetWriterImpl::DatasetWriterImpl(OpenDataset dataset)
     : dataset_(std::move(dataset)),
-      route_(static_cast<uint32_t>(dataset_.core->rank()),
-             static_cast<uint32_t>(dataset_.core->size()), dataset_.options.grid_ranks_min),
+      route_(static_cast<uint32_t>(dataset_.context->rank()),
+             static_cast<uint32_t>(dataset_.context->size()), dataset_.options.grid_ranks_min),
       queue_(std::make_shared<SerialQueue>(
-          dataset_.core->manual_background ? nullptr : dataset_.core->executor.get(),
-          dataset_.core->exchange.get())),
+          dataset_.context->manual_background ? nullptr : dataset_.context->executor.get(),
+          dataset_.context->exchange.get())),
       pairs_(
           queue_.get(),
           [part = dataset_.part.get()](PairBuffer* buffer, bool only) {
             return part->AddTable(buffer, only);
           },
           dataset_.options.table_bytes),
-      collector_(dataset_.options, route_, queue_.get(), dataset_.part.get()),
+      builder_(dataset_.options, route_, queue_.get(), dataset_.part.get()),
       shuffle_(std::make_unique<Shuffle>(
-          Shuffle::Options{dataset_.core, dataset_.number, dataset_.options, dataset_.session},
-          route_, &collector_)),
+          Shuffle::Options{dataset_.context, dataset_.number, dataset_.options, dataset_.session},
+          route_, &builder_)),
       attempt_(dataset_.session) {
-  const std::lock_guard<std::mutex> lock(dataset_.core->mutex);
-  dataset_.core->tenants.push_back(this);
+  const std::lock_guard<std::mutex> lock(dataset_.context->mutex);
+  dataset_.context->progress_clients.push_back(this);
 }
 
 DatasetWriterImpl::~DatasetWriterImpl() {
@@ -50,8 +50,8 @@ DatasetWriterImpl::~DatasetWriterImpl() {
     return;
   }
   {
-    const std::lock_guard<std::mutex> lock(dataset_.core->mutex);
-    std::erase(dataset_.core->tenants, static_cast<runtime::Tenant*>(this));
+    const std::lock_guard<std::mutex> lock(dataset_.context->mutex);
+    std::erase(dataset_.context->progress_clients, static_cast<runtime::ProgressClient*>(this));
   }
   Stop();
 }
@@ -115,7 +115,7 @@ Status DatasetWriterImpl::Put(Slice key, Slice value) {
                                                  static_cast<int>(route_.size()));
   const std::lock_guard<std::mutex> lock(mutex_);
   QUIRE_RETURN_IF_ERROR(CheckBegun());
-  QUIRE_RETURN_IF_ERROR(dataset_.core->exchange->CheckThread());
+  QUIRE_RETURN_IF_ERROR(dataset_.context->exchange->CheckThread());
   QUIRE_RETURN_IF_ERROR(failed_);
   if (partition.status().code() == Code::kInvalidArgument) return partition.status();
   failed_ = base::OrOutOfMemory([&] {
@@ -159,7 +159,7 @@ Status DatasetWriterImpl::EndEpoch() {
   QUIRE_RETURN_IF_ERROR(CheckProcess());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (shuffle_ == nullptr) return broken_;
-  QUIRE_RETURN_IF_ERROR(dataset_.core->exchange->CheckThread());
+  QUIRE_RETURN_IF_ERROR(dataset_.context->exchange->CheckThread());
   Outcome outcome = Outcome::kUnknown;
   Status written = base::OrOutOfMemory([&] { return WriteEpoch(&outcome); });
   if (outcome == Outcome::kComplete) {
@@ -194,8 +194,8 @@ DatasetWriterImpl::Step DatasetWriterImpl::Take(StepName name, const Status& min
     numbers.reserve(route_.size());
     return Status();
   });
-  if (!ready.ok()) return {dataset_.core->exchange->Fail(ready), false, {}};
-  runtime::Gathered gathered = runtime::Gather(*dataset_.core->exchange, mine, bytes);
+  if (!ready.ok()) return {dataset_.context->exchange->Fail(ready), false, {}};
+  runtime::Gathered gathered = runtime::Gather(*dataset_.context->exchange, mine, bytes);
   Step step{gathered.status, gathered.heard, std::move(numbers)};
   for (size_t rank = 0; rank < gathered.parts.size(); ++rank) {
     const std::string& part = gathered.parts[rank];
@@ -237,7 +237,7 @@ Status DatasetWriterImpl::SendAll(PatientBarrier* barrier) {
 // This rank's part of the epoch is durable. Others may take longer, as long as they live.
 Status DatasetWriterImpl::Seal(PatientBarrier* barrier) {
   const Status mine = base::OrOutOfMemory([this] {
-    collector_.Finish();
+    builder_.Finish();
     // By value: it may run after Drain has timed out, when another epoch may have begun.
     queue_->Run([this, epoch = *epoch_, attempt = attempt_] {
       const Status before = queue_->status();
@@ -253,13 +253,13 @@ Status DatasetWriterImpl::Seal(PatientBarrier* barrier) {
 // stays kUnknown: rank 0 may find that all is well, and publish the epoch, while this rank hears of
 // nothing. Then nothing of it may be taken back.
 Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
-  runtime::Core& core = *dataset_.core;
-  const uint32_t numbers[] = {core.TakeNumber(), core.TakeNumber()};
+  runtime::ContextState& context = *dataset_.context;
+  const uint32_t numbers[] = {context.TakeNumber(), context.TakeNumber()};
   std::optional<PatientBarrier> sending, sealing;
   // Before the first step: no rank waits for one that cannot come.
   const Status ready = base::OrOutOfMemory([&] {
-    sending.emplace(dataset_.core, numbers[0], "the sending of batches of a dataset");
-    sealing.emplace(dataset_.core, numbers[1], "the writing of an epoch of a dataset");
+    sending.emplace(dataset_.context, numbers[0], "the sending of batches of a dataset");
+    sealing.emplace(dataset_.context, numbers[1], "the writing of an epoch of a dataset");
     return Status();
   });
   Step step = AgreeOnEpoch(ready);
@@ -303,8 +303,8 @@ Status DatasetWriterImpl::Unpublish() {
 // The locks of parts and the files that are open follow the directory if that is moved, its path
 // does not.
 Status DatasetWriterImpl::WriteEpochs() {
-  io::FileSystem& fs = *dataset_.core->fs;
-  QUIRE_ASSIGN_OR_RETURN(const Descriptor stored, ReadDescriptor(fs, dataset_.directory));
+  io::FileSystem& fs = *dataset_.context->fs;
+  QUIRE_ASSIGN_OR_RETURN(const DatasetDescriptor stored, ReadDescriptor(fs, dataset_.directory));
   if (stored.id != dataset_.descriptor.id) {
     return Status(Code::kBusy, dataset_.directory +
                                    ": another dataset was made in the place of this one, whose "
@@ -324,7 +324,7 @@ Status DatasetWriterImpl::Discard() {
   }
   queue_->ClearError();
   pairs_.Drop();
-  collector_.Drop();
+  builder_.Drop();
   return dataset_.part->Rewind();
 }
 
@@ -341,7 +341,7 @@ Status DatasetWriterImpl::Finish() {
   Status finished = base::OrOutOfMemory([] {
     return Status(Code::kInvalidArgument, "the dataset was finished: open it again");
   });
-  QUIRE_RETURN_IF_ERROR(dataset_.core->exchange->Agree(mine));
+  QUIRE_RETURN_IF_ERROR(dataset_.context->exchange->Agree(mine));
   dataset_.part->LetGo();
   dataset_.lock.reset();
   broken_ = std::move(finished);
@@ -353,8 +353,8 @@ DatasetWriterStatistics DatasetWriterImpl::Statistics() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   DatasetWriterStatistics statistics = statistics_;
   if (shuffle_ == nullptr) return statistics;
-  const SenderCounts sent = shuffle_->counts();
-  statistics.received = collector_.received();
+  const ShuffleSenderCounts sent = shuffle_->counts();
+  statistics.received = builder_.received();
   statistics.sent_batches = sent.batches;
   statistics.sent_bytes = sent.bytes;
   statistics.refused_batches = sent.refused;
@@ -364,14 +364,14 @@ DatasetWriterStatistics DatasetWriterImpl::Statistics() const {
   return statistics;
 }
 
-Result<std::unique_ptr<DatasetWriter>> NewDatasetWriter(const std::shared_ptr<runtime::Core>& core,
-                                                        const std::string& name,
-                                                        const DatasetOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(OpenDataset dataset, OpenForWriting(core, name, options));
+Result<std::unique_ptr<DatasetWriter>> NewDatasetWriter(
+    const std::shared_ptr<runtime::ContextState>& context, const std::string& name,
+    const DatasetOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(OpenDataset dataset, OpenForWriting(context, name, options));
   std::unique_ptr<DatasetWriter> writer;
-  QUIRE_RETURN_IF_ERROR(runtime::Together(*core->exchange, [&] {
+  QUIRE_RETURN_IF_ERROR(runtime::Together(*context->exchange, [&] {
     writer = std::make_unique<DatasetWriterImpl>(std::move(dataset));
-    return core->exchange->Agree(Status());
+    return context->exchange->Agree(Status());
   }));
   return writer;
 }

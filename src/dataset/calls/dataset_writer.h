@@ -19,21 +19,21 @@
 #include "dataset/part/files.h"
 #include "dataset/part/part_writer.h"
 #include "dataset/part/serial_queue.h"
-#include "dataset/route/collector.h"
+#include "dataset/route/partition_builder.h"
 #include "dataset/route/patient_barrier.h"
 #include "dataset/route/shuffle.h"
 #include "io/paths/made_paths.h"
 #include "quire/dataset.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 
 namespace quire::dataset {
 
 /// An open dataset, as all ranks agreed on it.
 struct OpenDataset {
-  std::shared_ptr<runtime::Core> core;
+  std::shared_ptr<runtime::ContextState> context;
   std::string directory;
   DatasetOptions options;
-  Descriptor descriptor;
+  DatasetDescriptor descriptor;
   uint32_t number = 0;   ///< its channels'
   uint64_t session = 0;  ///< random: attempts are counted from it
   std::optional<uint64_t> last_epoch;
@@ -45,10 +45,10 @@ struct OpenDataset {
   runtime::MemoryShare memory;
 };
 /// Collective. Nothing is left locked on an error.
-Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::Core>& core,
+Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::ContextState>& context,
                                    const std::string& name, const DatasetOptions& options);
 
-class DatasetWriterImpl final : public DatasetWriter, private runtime::Tenant {
+class DatasetWriterImpl final : public DatasetWriter, private runtime::ProgressClient {
  public:
   explicit DatasetWriterImpl(OpenDataset dataset);
   ~DatasetWriterImpl() override;
@@ -61,7 +61,7 @@ class DatasetWriterImpl final : public DatasetWriter, private runtime::Tenant {
   DatasetWriterStatistics Statistics() const override;
 
  private:
-  // Tenant
+  // ProgressClient
   void Progress() override {}
   void Shutdown() override;
   void Stop();
@@ -101,7 +101,7 @@ class DatasetWriterImpl final : public DatasetWriter, private runtime::Tenant {
   const Route route_;
   std::shared_ptr<SerialQueue> queue_;
   DoubleBuffer<PairBuffer> pairs_;  ///< of this rank, in formats whose pairs stay
-  Collector collector_;
+  PartitionBuilder builder_;
   std::unique_ptr<Shuffle> shuffle_;
 
   mutable std::mutex mutex_;       ///< guards what follows, and pairs_
@@ -113,8 +113,8 @@ class DatasetWriterImpl final : public DatasetWriter, private runtime::Tenant {
 };
 
 /// Collective, as DatasetWriter::Open: no rank has a writer alone.
-Result<std::unique_ptr<DatasetWriter>> NewDatasetWriter(const std::shared_ptr<runtime::Core>& core,
-                                                        const std::string& name,
-                                                        const DatasetOptions& options);
+Result<std::unique_ptr<DatasetWriter>> NewDatasetWriter(
+    const std::shared_ptr<runtime::ContextState>& context, const std::string& name,
+    const DatasetOptions& options);
 
 }  // namespace quire::dataset

@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "dataset/part/files.h"
 #include "filter/rank_map/rank_map.h"
-#include "runtime/sealed_text.h"
+#include "runtime/checksummed_text.h"
 
 namespace quire::dataset {
 namespace {
@@ -75,7 +75,7 @@ void TakeList(Slice bytes) {
 
 void TakeDescriptor(Slice bytes) {
   std::string text(bytes);
-  runtime::Seal(&text);
+  runtime::AppendChecksum(&text);
   const auto descriptor = DecodeDescriptor(text, "DATASET");
   if (!descriptor.ok()) return;
   QUIRE_CHECK(descriptor->id != 0);

@@ -62,23 +62,24 @@ class OtherStorage : public testing::TestWithParam<DatasetFormat> {
   }
 
   // A job of a rank on each of these disks.
-  void Run(const Disks& disks, const std::function<void(runtime::Core&, DatasetWriter&)>& program) {
-    RunSimRanks(Ranks(disks), [&](const std::shared_ptr<runtime::Core>& core) {
-      auto writer = OpenWriter(core, SmallDataset(GetParam()));
+  void Run(const Disks& disks,
+           const std::function<void(runtime::ContextState&, DatasetWriter&)>& program) {
+    RunSimRanks(Ranks(disks), [&](const std::shared_ptr<runtime::ContextState>& context) {
+      auto writer = OpenWriter(context, SmallDataset(GetParam()));
       ASSERT_OK(writer.status());
-      program(*core, **writer);
+      program(*context, **writer);
       EXPECT_OK((*writer)->Finish());
     });
   }
   void Write(const Disks& disks, const std::vector<uint64_t>& epochs) {
-    Run(disks, [&](runtime::Core& core, DatasetWriter& writer) {
+    Run(disks, [&](runtime::ContextState& context, DatasetWriter& writer) {
       for (const uint64_t epoch : epochs) {
-        ASSERT_OK(WriteEpoch(writer, epoch, core.rank(), core.size(), kPairs));
+        ASSERT_OK(WriteEpoch(writer, epoch, context.rank(), context.size(), kPairs));
       }
     });
   }
   void ExpectLast(const Disks& disks, std::optional<uint64_t> epoch) {
-    Run(disks, [&](runtime::Core&, DatasetWriter& writer) {
+    Run(disks, [&](runtime::ContextState&, DatasetWriter& writer) {
       EXPECT_EQ(writer.LastEpoch(), epoch);
     });
   }
@@ -87,10 +88,10 @@ class OtherStorage : public testing::TestWithParam<DatasetFormat> {
     std::vector<std::map<std::string, std::string>> before;
     for (io::FileSystem* const disk : disks) before.push_back(Contents(*disk));
     std::vector<std::string> texts(disks.size());
-    RunSimRanks(Ranks(disks), [&](const std::shared_ptr<runtime::Core>& core) {
-      const Status status = OpenWriter(core, SmallDataset(GetParam())).status();
+    RunSimRanks(Ranks(disks), [&](const std::shared_ptr<runtime::ContextState>& context) {
+      const Status status = OpenWriter(context, SmallDataset(GetParam())).status();
       EXPECT_CODE(status, Code::kCorruption) << status.ToString();
-      texts[static_cast<size_t>(core->rank())] = status.ToString();
+      texts[static_cast<size_t>(context->rank())] = status.ToString();
     });
     for (size_t rank = 0; rank < disks.size(); ++rank) {
       EXPECT_EQ(texts[rank], texts[0]);

@@ -21,7 +21,7 @@
 #include "base/random.h"
 #include "dataset/calls/dataset_reader.h"
 #include "dataset/calls/dataset_testing.h"
-#include "dataset/route/entry.h"
+#include "dataset/route/shuffle_entry.h"
 #include "io/sim/sim_file_system.h"
 #include "quire/dataset.h"
 #include "quire/option_table.h"
@@ -421,13 +421,13 @@ class Asker {
 // One rank's part of a job. All ranks draw the same.
 class Player {
  public:
-  Player(const std::shared_ptr<runtime::Core>& core, base::Random random, Kind kind, Model model,
-         const DatasetOptions& options)
-      : core_(core), random_(random), kind_(kind), model_(std::move(model)), options_(options) {}
+  Player(const std::shared_ptr<runtime::ContextState>& state, base::Random random, Kind kind,
+         Model model, const DatasetOptions& options)
+      : state_(state), random_(random), kind_(kind), model_(std::move(model)), options_(options) {}
 
   void Play() {
     for (uint64_t left = 1 + random_.Below(3); left > 0; --left) {
-      const auto writer = OpenWriter(core_, options_);
+      const auto writer = OpenWriter(state_, options_);
       ASSERT_OK(writer.status());
       ASSERT_NO_FATAL_FAILURE(PlayWriter(**writer));
       if (abandoned_) return;
@@ -435,26 +435,26 @@ class Player {
         ASSERT_OK((*writer)->Finish());
         ASSERT_EQ((*writer)->BeginEpoch(UINT64_MAX).code(), Code::kInvalidArgument);
       }
-      ASSERT_OK(core_->exchange->Barrier());
+      ASSERT_OK(state_->exchange->Barrier());
     }
   }
   const Model& model() const { return model_; }
 
  private:
   uint64_t last() const { return model_.empty() ? 0 : model_.back().number; }
-  uint32_t rank() const { return static_cast<uint32_t>(core_->rank()); }
+  uint32_t rank() const { return static_cast<uint32_t>(state_->rank()); }
 
   void PlayWriter(DatasetWriter& writer) {
-    Asker beside(*core_->fs, base::Random(random_.Next() + rank()), kind_, model_);
+    Asker beside(*state_->fs, base::Random(random_.Next() + rank()), kind_, model_);
     ASSERT_TRUE(beside.ok());
     for (uint64_t left = random_.Below(4); left > 0 && !abandoned_; --left) {
       const EpochPlan plan =
-          Planner(&random_, last(), static_cast<uint32_t>(core_->size())).Draw();
+          Planner(&random_, last(), static_cast<uint32_t>(state_->size())).Draw();
       ASSERT_NO_FATAL_FAILURE(Write(writer, plan));
       const bool refreshes = random_.OneIn(2);
       if (refreshes) beside.Refresh(model_);
       ASSERT_NO_FATAL_FAILURE(beside.Ask(3));
-      ASSERT_OK(core_->exchange->Barrier());
+      ASSERT_OK(state_->exchange->Barrier());
     }
   }
 
@@ -466,7 +466,7 @@ class Player {
       ASSERT_EQ(writer.BeginEpoch(last()).code(), Code::kInvalidArgument);
     }
     ASSERT_EQ(writer.Put("early", "v").code(), Code::kInvalidArgument);
-    const bool differs = plan.end == End::kDiffers && core_->size() > 1;
+    const bool differs = plan.end == End::kDiffers && state_->size() > 1;
     ASSERT_OK(writer.BeginEpoch(plan.number + (differs && rank() == 0 ? 1 : 0)));
     ASSERT_NO_FATAL_FAILURE(Put(writer, plan.puts[rank()]));
     abandoned_ = plan.end == End::kAbandoned;
@@ -497,7 +497,7 @@ class Player {
     ASSERT_EQ(writer.Statistics().pairs, before + pairs.size());
   }
 
-  const std::shared_ptr<runtime::Core> core_;
+  const std::shared_ptr<runtime::ContextState> state_;
   base::Random random_;
   const Kind kind_;
   Model model_;
@@ -538,10 +538,10 @@ class Jobs {
     options.partitioner_name = kind_.by_range ? kByRange : "";
     const base::Random play(random_.Next());
     const Model before = model_;
-    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
-      Player player(core, play, kind_, before, options);
+    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::ContextState>& state) {
+      Player player(state, play, kind_, before, options);
       player.Play();
-      if (core->rank() == 0) model_ = player.model();
+      if (state->rank() == 0) model_ = player.model();
     });
   }
 

@@ -24,7 +24,7 @@ constexpr int kRanks = 2;
 class RefusedWriters : public testing::Test {
  protected:
   RefusedWriters() { EXPECT_OK(disk_->MakeDirectory("/repository")); }
-  void Run(const std::function<void(const std::shared_ptr<runtime::Core>&)>& program) {
+  void Run(const std::function<void(const std::shared_ptr<runtime::ContextState>&)>& program) {
     runtime::SimRanksOptions ranks;
     ranks.rank_count = kRanks;
     ranks.seed = ++seed_;
@@ -32,10 +32,10 @@ class RefusedWriters : public testing::Test {
     runtime::RunSimRanks(ranks, program);
   }
   void WriteDataset() {
-    Run([](const std::shared_ptr<runtime::Core>& core) {
-      auto writer = OpenWriter(core, SmallDataset(DatasetFormat::kPointer));
+    Run([](const std::shared_ptr<runtime::ContextState>& context) {
+      auto writer = OpenWriter(context, SmallDataset(DatasetFormat::kPointer));
       ASSERT_OK(writer.status());
-      ASSERT_OK(WriteEpoch(**writer, 1, core->rank(), kRanks, 50));
+      ASSERT_OK(WriteEpoch(**writer, 1, context->rank(), kRanks, 50));
       ASSERT_OK((*writer)->Finish());
     });
     for (const std::string& path : FileTree(*disk_, kDatasetDirectory)) {
@@ -44,8 +44,8 @@ class RefusedWriters : public testing::Test {
   }
   void ExpectRefused(Code code, DatasetFormat format = DatasetFormat::kPointer) {
     const std::vector<std::string> before = FileTree(*disk_, "/repository");
-    Run([&](const std::shared_ptr<runtime::Core>& core) {
-      const Status status = OpenWriter(core, SmallDataset(format)).status();
+    Run([&](const std::shared_ptr<runtime::ContextState>& context) {
+      const Status status = OpenWriter(context, SmallDataset(format)).status();
       EXPECT_EQ(status.code(), code) << status.ToString();
     });
     EXPECT_EQ(FileTree(*disk_, "/repository"), before);
@@ -57,10 +57,10 @@ class RefusedWriters : public testing::Test {
 
 // By another program that came first, made it, and was refused.
 TEST_F(RefusedWriters, ARepositoryThatWasTakenBackIsMadeAgain) {
-  Run([&](const std::shared_ptr<runtime::Core>& core) {
-    if (core->rank() == 0) ASSERT_OK(disk_->RemoveDirectory("/repository"));
-    ASSERT_OK(core->exchange->Barrier());
-    EXPECT_OK(OpenWriter(core, SmallDataset(DatasetFormat::kPointer)).status());
+  Run([&](const std::shared_ptr<runtime::ContextState>& context) {
+    if (context->rank() == 0) ASSERT_OK(disk_->RemoveDirectory("/repository"));
+    ASSERT_OK(context->exchange->Barrier());
+    EXPECT_OK(OpenWriter(context, SmallDataset(DatasetFormat::kPointer)).status());
   });
 }
 
@@ -75,8 +75,8 @@ TEST_F(RefusedWriters, ADirectoryThatIsTakenBackMeanwhileIsMadeAgain) {
   });
   runtime::SimRanksOptions ranks;
   ranks.file_system = [&](int) { return watched.get(); };
-  runtime::RunSimRanks(ranks, [](const std::shared_ptr<runtime::Core>& core) {
-    EXPECT_OK(OpenWriter(core, SmallDataset(DatasetFormat::kPointer)).status());
+  runtime::RunSimRanks(ranks, [](const std::shared_ptr<runtime::ContextState>& context) {
+    EXPECT_OK(OpenWriter(context, SmallDataset(DatasetFormat::kPointer)).status());
   });
   EXPECT_TRUE(taken);
 }

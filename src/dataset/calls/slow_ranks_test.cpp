@@ -51,8 +51,8 @@ class SlowDatasetRank : public testing::Test {
     ranks.file_system = [this](int) { return disk_.get(); };
     return ranks;
   }
-  static Result<Writer> Open(const std::shared_ptr<runtime::Core>& core) {
-    return OpenWriter(core, SmallDataset(DatasetFormat::kRibbon));
+  static Result<Writer> Open(const std::shared_ptr<runtime::ContextState>& context) {
+    return OpenWriter(context, SmallDataset(DatasetFormat::kRibbon));
   }
   // Epoch 2, one after a dataset with epoch 1. `in_open`: the rank is stopped in the opening, else
   // in the end of the epoch.
@@ -62,17 +62,17 @@ class SlowDatasetRank : public testing::Test {
     comm::SimNetwork* network = nullptr;
     runtime::SimRanksOptions ranks = Ranks();
     ranks.mishaps = [&](comm::SimNetwork& made) { network = &made; };
-    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::Core>& core) {
-      const auto at = static_cast<size_t>(core->rank());
+    RunSimRanks(ranks, [&](const std::shared_ptr<runtime::ContextState>& context) {
+      const auto at = static_cast<size_t>(context->rank());
       const auto stop = [&] {
-        if (core->rank() == slow.rank) network->StopAfter(slow.rank, slow.calls, slow.ms * kMs);
+        if (context->rank() == slow.rank) network->StopAfter(slow.rank, slow.calls, slow.ms * kMs);
       };
       if (in_open) stop();
-      Result<Writer> writer = Open(core);
+      Result<Writer> writer = Open(context);
       heard_[at] = writer.status();
       if (in_open || !writer.ok()) return;
       EXPECT_OK((*writer)->BeginEpoch(2));
-      EXPECT_OK(PutAll(**writer, PairsOf(2, core->rank(), kRanks, kPairs)));
+      EXPECT_OK(PutAll(**writer, PairsOf(2, context->rank(), kRanks, kPairs)));
       stop();
       heard_[at] = (*writer)->EndEpoch();
       later_[at] = (*writer)->BeginEpoch(3);
@@ -80,10 +80,10 @@ class SlowDatasetRank : public testing::Test {
   }
   void WriteFirst() {
     disk_ = io::NewSimFileSystem();
-    RunSimRanks(Ranks(), [](const std::shared_ptr<runtime::Core>& core) {
-      const Result<Writer> writer = Open(core);
+    RunSimRanks(Ranks(), [](const std::shared_ptr<runtime::ContextState>& context) {
+      const Result<Writer> writer = Open(context);
       ASSERT_OK(writer.status());
-      ASSERT_OK(WriteEpoch(**writer, 1, core->rank(), kRanks, kPairs));
+      ASSERT_OK(WriteEpoch(**writer, 1, context->rank(), kRanks, kPairs));
       ASSERT_OK((*writer)->Finish());
     });
   }
@@ -100,12 +100,12 @@ class SlowDatasetRank : public testing::Test {
   void ExpectCompleteOrAbsent() {
     const bool ended = std::any_of(heard_.begin(), heard_.end(),
                                    [](const Status& one) { return one.ok(); });
-    RunSimRanks(Ranks(), [&](const std::shared_ptr<runtime::Core>& core) {
-      const Result<Writer> writer = Open(core);
+    RunSimRanks(Ranks(), [&](const std::shared_ptr<runtime::ContextState>& context) {
+      const Result<Writer> writer = Open(context);
       ASSERT_OK(writer.status());
       const std::optional<uint64_t> last = (*writer)->LastEpoch();
       EXPECT_TRUE(last == 2u || (last == 1u && !ended)) << last.value_or(0);
-      EXPECT_OK(WriteEpoch(**writer, 3, core->rank(), kRanks, kPairs));
+      EXPECT_OK(WriteEpoch(**writer, 3, context->rank(), kRanks, kPairs));
       EXPECT_OK((*writer)->Finish());
     });
   }

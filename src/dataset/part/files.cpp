@@ -7,14 +7,14 @@
 #include "base/hash.h"
 #include "filter/rank_map/rank_map.h"
 #include "io/paths/sole_writer.h"
+#include "runtime/checksummed_text.h"
 #include "runtime/repository.h"
-#include "runtime/sealed_text.h"
 
 namespace quire::dataset {
 namespace {
 
 // Version 2 may name a partitioner.
-constexpr runtime::SealedKind kDescriptorKind = {
+constexpr runtime::TextKind kDescriptorKind = {
     "quire dataset ", 2, "restore the file from a copy, or remove the dataset"};
 constexpr size_t kNameBytesMax = 255;
 constexpr uint64_t kDescriptorBytesMax = 1 << 16;
@@ -43,7 +43,8 @@ void PutExtent(std::string* to, const Extent& extent) {
   base::PutFixed(to, extent.file_id);
 }
 
-bool TakeExtents(base::Reader* reader, uint32_t count, uint64_t end, std::vector<Extent>* extents) {
+bool TakeExtents(base::ByteReader* reader, uint32_t count, uint64_t end,
+                 std::vector<Extent>* extents) {
   if (count > reader->rest().size() / kExtentBytes) return false;
   extents->resize(count);
   for (Extent& extent : *extents) {
@@ -56,7 +57,7 @@ bool TakeExtents(base::Reader* reader, uint32_t count, uint64_t end, std::vector
   return true;
 }
 
-bool TakeEpoch(base::Reader* reader, EpochRecord* record) {
+bool TakeEpoch(base::ByteReader* reader, EpochRecord* record) {
   uint32_t zero = 0;
   return reader->Fixed(&record->number) && reader->Fixed(&record->attempt) &&
          reader->Fixed(&record->pair_count) && reader->Fixed(&record->unix_time) &&
@@ -66,7 +67,7 @@ bool TakeEpoch(base::Reader* reader, EpochRecord* record) {
 
 // False: there cannot be such a record.
 bool TakeFields(Slice fields, PartRecord* record) {
-  base::Reader reader(fields);
+  base::ByteReader reader(fields);
   return reader.Fixed(&record->number) && reader.Fixed(&record->attempt) &&
          reader.Fixed(&record->pair_count) && reader.Fixed(&record->list_offset) &&
          reader.Fixed(&record->values_end) && reader.Fixed(&record->list_bytes) &&
@@ -129,7 +130,7 @@ Result<std::string> PartitionerName(const Partitioner& partitioner, const std::s
                     "\": give it in partitioner_name");
 }
 
-Status CheckPartitioner(const Descriptor& descriptor, const std::string& name,
+Status CheckPartitioner(const DatasetDescriptor& descriptor, const std::string& name,
                         const std::string& directory) {
   if (descriptor.partitioner == name) return Status();
   return Status(Code::kInvalidArgument, "the dataset at " + directory +
@@ -137,20 +138,20 @@ Status CheckPartitioner(const Descriptor& descriptor, const std::string& name,
                                             descriptor.partitioner + "\", not \"" + name + "\"");
 }
 
-std::string EncodeDescriptor(const Descriptor& descriptor) {
+std::string EncodeDescriptor(const DatasetDescriptor& descriptor) {
   const bool by_hash = descriptor.partitioner == kByHash;
-  runtime::SealedKind kind = kDescriptorKind;
+  runtime::TextKind kind = kDescriptorKind;
   if (by_hash) kind.version = 1;  // which earlier libraries read, too
-  std::string text = runtime::SealedBegin(kind);
+  std::string text = runtime::BeginText(kind);
   runtime::AddLine(&text, "id", runtime::Hex(descriptor.id));
   runtime::AddLine(&text, "format", FormatName(descriptor.format));
   if (!by_hash) runtime::AddLine(&text, "partitioner", descriptor.partitioner);
-  runtime::Seal(&text);
+  runtime::AppendChecksum(&text);
   return text;
 }
 
-Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path) {
-  Descriptor descriptor;
+Result<DatasetDescriptor> DecodeDescriptor(Slice text, const std::string& path) {
+  DatasetDescriptor descriptor;
   bool has_format = false;
   const auto take = [&](Slice name, Slice value) {
     if (name == "id") {
@@ -170,12 +171,12 @@ Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path) {
     }
     return false;
   };
-  QUIRE_RETURN_IF_ERROR(runtime::ReadSealed(kDescriptorKind, text, path, take));
+  QUIRE_RETURN_IF_ERROR(runtime::ReadChecksummedText(kDescriptorKind, text, path, take));
   if (descriptor.id != 0 && has_format) return descriptor;
-  return runtime::SealedDamage(kDescriptorKind, path, "it has no id or no format");
+  return runtime::DamagedText(kDescriptorKind, path, "it has no id or no format");
 }
 
-Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory) {
+Result<DatasetDescriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory) {
   QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
   const std::string path = directory + "/" + runtime::kDatasetFile;
   QUIRE_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(fs, path, kDescriptorBytesMax));
@@ -208,7 +209,7 @@ Result<std::vector<EpochRecord>> DecodeEpochs(Slice bytes, uint64_t id, const st
     return damaged("its checksum does not match its contents");
   }
   std::vector<EpochRecord> epochs(text.size() / kEpochBytes);
-  base::Reader reader(text);
+  base::ByteReader reader(text);
   for (size_t i = 0; i < epochs.size(); ++i) {
     const bool rising =
         TakeEpoch(&reader, &epochs[i]) && (i == 0 || epochs[i - 1].number < epochs[i].number);
@@ -229,7 +230,7 @@ Result<std::vector<EpochRecord>> ReadEpochs(io::FileSystem& fs, const std::strin
 }
 
 Result<uint64_t> CountEpochs(io::FileSystem& fs, const std::string& directory) {
-  const auto file = fs.Open(directory + "/" + kEpochsName, io::OpenMode::kRead);
+  const auto file = fs.Open(directory + "/" + kEpochsName, io::FileOpenMode::kRead);
   if (file.status().code() == Code::kNotFound) return uint64_t{0};
   QUIRE_RETURN_IF_ERROR(file.status());
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, (*file)->Size());
@@ -325,7 +326,7 @@ Result<PartList> DecodeList(Slice bytes, uint64_t attempt, uint64_t offset,
   const Slice text = bytes.substr(0, bytes.size() - 8);
   const auto checksum = base::LoadLe<uint64_t>(bytes.data() + text.size());
   if (checksum != base::Checksum(text, ListSeed(attempt))) return damaged("is damaged");
-  base::Reader reader(text);
+  base::ByteReader reader(text);
   uint32_t table_count = 0;
   uint32_t map_count = 0;
   PartList list;

@@ -39,7 +39,7 @@ Status OtherStorage(const std::string& found, const std::string& directory);
 constexpr char kByHash[] = "hash";
 
 /// The constant properties of a dataset.
-struct Descriptor {
+struct DatasetDescriptor {
   DatasetFormat format = DatasetFormat::kRibbon;
   uint64_t id = 0;                    ///< random
   std::string partitioner = kByHash;  ///< the name of the rule that gives keys their partitions
@@ -49,15 +49,15 @@ struct Descriptor {
 /// Errors  kInvalidArgument: a function without a name of its own, or a name without a function.
 Result<std::string> PartitionerName(const Partitioner& partitioner, const std::string& name);
 /// kInvalidArgument, with both names: the dataset at `directory` has another rule than `name`.
-Status CheckPartitioner(const Descriptor& descriptor, const std::string& name,
+Status CheckPartitioner(const DatasetDescriptor& descriptor, const std::string& name,
                         const std::string& directory);
 /// The name of a format, as options and files have it.
 const char* FormatName(DatasetFormat format);
-std::string EncodeDescriptor(const Descriptor& descriptor);
+std::string EncodeDescriptor(const DatasetDescriptor& descriptor);
 /// Errors  kCorruption (names the line), kUnsupported (a newer version).
-Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path);
+Result<DatasetDescriptor> DecodeDescriptor(Slice text, const std::string& path);
 /// kNotFound: there is none.
-Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory);
+Result<DatasetDescriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory);
 
 /// One complete epoch, in EPOCHS.
 struct EpochRecord {

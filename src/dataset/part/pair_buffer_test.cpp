@@ -24,14 +24,14 @@ std::string KeyOf(uint64_t i) {
 
 // The pairs of the table that the buffer becomes.
 std::string TableOf(PairBuffer* buffer, io::FileSystem& fs, uint64_t* count) {
-  auto file = fs.Open("/table", io::OpenMode::kReadWriteCreate);
+  auto file = fs.Open("/table", io::FileOpenMode::kReadWriteCreate);
   EXPECT_OK(file.status());
   const auto builder = table::TableBuilder::CreateIn(std::move(*file), 1, 1, StorageOptions());
   EXPECT_OK(buffer->AddTo(builder.get()));
   const auto info = builder->Finish();
   EXPECT_OK(info.status());
   *count = info->entry_count;
-  file = fs.Open("/table", io::OpenMode::kRead);
+  file = fs.Open("/table", io::FileOpenMode::kRead);
   EXPECT_OK(file.status());
   auto table = table::Table::OpenIn(std::move(*file), 1, StorageOptions(),
                                     table::NewBlockCache(1 << 20));

@@ -35,7 +35,7 @@ Result<std::shared_ptr<io::File>> PartCache::Open(const std::string& path) {
   if (std::shared_ptr<io::File> file = known.lock()) return file;
   std::erase_if(files_,
                 [&](const auto& file) { return file.first != path && file.second.expired(); });
-  auto opened = options_.fs->Open(path, io::OpenMode::kRead);
+  auto opened = options_.fs->Open(path, io::FileOpenMode::kRead);
   if (!opened.ok() && opened.status().code() == Code::kNotFound) return MissingFile(path);
   QUIRE_RETURN_IF_ERROR(opened.status());
   const auto file = std::make_shared<CountedFile>(std::move(*opened), options_.counts);

@@ -31,7 +31,7 @@ class PartCache {
   struct Options {
     io::FileSystem* fs = nullptr;
     std::string directory;
-    Descriptor dataset;
+    DatasetDescriptor dataset;
     uint64_t cache_bytes = 0;
     uint32_t open_parts_max = 1;
     std::shared_ptr<ReadCounts> counts;

@@ -27,7 +27,7 @@ Result<uint64_t> SizeOf(const io::File* file) {
 // Null if there is none; that is an error if it has epochs.
 Result<std::unique_ptr<io::File>> OpenFile(io::FileSystem& fs, const std::string& path,
                                            bool has_epochs) {
-  Result<std::unique_ptr<io::File>> file = fs.Open(path, io::OpenMode::kReadWrite);
+  Result<std::unique_ptr<io::File>> file = fs.Open(path, io::FileOpenMode::kReadWrite);
   if (file.ok() || file.status().code() != Code::kNotFound) return file;
   if (has_epochs) return MissingFile(path);
   return std::unique_ptr<io::File>();
@@ -82,7 +82,7 @@ Status PartWriter::CreateFiles() {
 
 Result<std::unique_ptr<io::File>> PartWriter::CreateFile(const std::string& path) {
   QUIRE_RETURN_IF_ERROR(made_.AddFileIfAbsent(*options_.fs, path));
-  return options_.fs->Open(path, io::OpenMode::kReadWriteCreate);
+  return options_.fs->Open(path, io::FileOpenMode::kReadWriteCreate);
 }
 
 // The last complete epoch in which this rank has a part.
@@ -198,8 +198,8 @@ void PartWriter::Keep() {
 }
 
 // All that follows the last complete epoch goes, also for the pages of it that could not be synced:
-// Linux takes these for written, and a later sync would pass over them. What comes in their place is
-// written, and with it each page that an epoch shares with the one before it.
+// Linux takes these for written, and a later sync would pass over them. What comes in their place
+// is written, and with it each page that an epoch shares with the one before it.
 Status PartWriter::Rewind() {
   end_ = kept_.end();
   values_end_ = kept_.values_end;

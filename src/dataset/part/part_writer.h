@@ -40,8 +40,8 @@ class PartWriter {
   /// no file. No other process writes them before this one lets go.
   ///
   /// Errors  kBusy: another process has it, such as a rank of an earlier job that is still running.
-  ///         kCorruption: a file is missing or shorter than its epochs; or the part has more than an
-  ///         epoch that was not completed can have left: it is of another dataset, or of epochs
+  ///         kCorruption: a file is missing or shorter than its epochs; or the part has more than
+  ///         an epoch that was not completed can have left: it is of another dataset, or of epochs
   ///         that rank 0 does not see.
   static Result<std::unique_ptr<PartWriter>> Open(Options options,
                                                   const std::vector<EpochRecord>& epochs);

@@ -21,9 +21,10 @@ class NoMemory final : public base::Executor {
 };
 
 TEST(SerialQueue, DoesItsWorkHereWhereThereIsNoMemoryToHandItOver) {
-  runtime::RunSimRanks({.rank_count = 1}, [](const std::shared_ptr<runtime::Core>& core) {
+  runtime::RunSimRanks({.rank_count = 1}, [](const std::shared_ptr<runtime::ContextState>&
+                                                 context) {
     NoMemory executor;
-    const auto queue = std::make_shared<SerialQueue>(&executor, core->exchange.get());
+    const auto queue = std::make_shared<SerialQueue>(&executor, context->exchange.get());
     std::vector<int> done;
     queue->Run([&] {
       queue->Run([&] {  // behind this one

@@ -41,7 +41,7 @@ void Run(std::string file, uint64_t offset, bool forge, bool cut_off) {
     sound = base::LoadLe<uint32_t>(checksum) == right;
   }
   const std::unique_ptr<io::SimFileSystem> fs = io::NewSimFileSystem();
-  const auto written = fs->Open(kPath, io::OpenMode::kCreate);
+  const auto written = fs->Open(kPath, io::FileOpenMode::kCreate);
   QUIRE_CHECK(written.ok() && (*written)->WriteAt(0, file).ok());
   const uint64_t end = file.size() + (cut_off ? kCutOffBytes : 0);
   std::string read = "before";

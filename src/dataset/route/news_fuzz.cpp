@@ -42,17 +42,17 @@ class ToldExchange final : public MuteExchange {
 void Run(Slice news) {
   const std::unique_ptr<io::SimFileSystem> fs = io::NewSimFileSystem();
   QUIRE_CHECK(fs->MakeDirectory("/repository").ok());
-  const auto core = std::make_shared<runtime::Core>();
-  core->fs = fs.get();
-  core->repository = "/repository";
-  core->budget = std::make_unique<runtime::MemoryBudget>(4ull << 30);
-  core->exchange = std::make_unique<ToldExchange>(news);
-  const auto dataset = OpenForWriting(core, "steps", {});
+  const auto context = std::make_shared<runtime::ContextState>();
+  context->fs = fs.get();
+  context->repository = "/repository";
+  context->budget = std::make_unique<runtime::MemoryBudget>(4ull << 30);
+  context->exchange = std::make_unique<ToldExchange>(news);
+  const auto dataset = OpenForWriting(context, "steps", {});
   if (!dataset.ok()) {
     QUIRE_CHECK(dataset.status().code() == Code::kCorruption);
     return;
   }
-  base::Reader reader(news);
+  base::ByteReader reader(news);
   uint64_t id = 0;
   uint64_t session = 0;
   uint8_t has_epochs = 0;

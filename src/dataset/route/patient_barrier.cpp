@@ -30,11 +30,11 @@ class PatientBarrier::Work final : public runtime::JobWork {
   std::optional<Status> mine_;
 };
 
-PatientBarrier::PatientBarrier(const std::shared_ptr<runtime::Core>& core, uint32_t number,
-                               const char* what) {
+PatientBarrier::PatientBarrier(const std::shared_ptr<runtime::ContextState>& context,
+                               uint32_t number, const char* what) {
   auto work = std::make_unique<Work>();
   work_ = work.get();
-  job_ = runtime::Job::Start(core, number, what, std::move(work));
+  job_ = runtime::Job::Start(context, number, what, std::move(work));
 }
 
 PatientBarrier::~PatientBarrier() {

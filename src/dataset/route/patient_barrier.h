@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "quire/status.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 #include "runtime/job.h"
 
 namespace quire::dataset {
@@ -16,8 +16,10 @@ namespace quire::dataset {
 class PatientBarrier {
  public:
   /// Collective, but does not wait. From now on this rank is waited for. `number`: of
-  /// Core::TakeNumber, taken before anything can fail on this rank alone. `what` is for errors.
-  PatientBarrier(const std::shared_ptr<runtime::Core>& core, uint32_t number, const char* what);
+  /// ContextState::TakeNumber, taken before anything can fail on this rank alone. `what` is for
+  /// errors.
+  PatientBarrier(const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
+                 const char* what);
   /// Destroying it before Arrive() counts as a failure of this rank.
   ~PatientBarrier();
   PatientBarrier(const PatientBarrier&) = delete;

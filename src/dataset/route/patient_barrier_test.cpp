@@ -17,7 +17,7 @@ constexpr uint64_t kLateNs = 4 * kShortMs * 1'000'000;
 
 // By threads: a rank that is late has one that answers for it meanwhile.
 void RunThree(uint64_t timeout_ms,
-              const std::function<void(const std::shared_ptr<runtime::Core>&)>& program) {
+              const std::function<void(const std::shared_ptr<runtime::ContextState>&)>& program) {
   runtime::SimRanksOptions ranks;
   ranks.rank_count = 3;
   ranks.by_turns = false;
@@ -27,32 +27,32 @@ void RunThree(uint64_t timeout_ms,
 
 TEST(PatientBarrier, WaitsForARankThatTakesMuchLongerThanADeadline) {
   for (const int late : {0, 2}) {
-    RunThree(kShortMs, [late](const std::shared_ptr<runtime::Core>& core) {
-      PatientBarrier barrier(core, core->TakeNumber(), "a test");
-      if (core->rank() == late) core->exchange->transport().clock().SleepNs(kLateNs);
+    RunThree(kShortMs, [late](const std::shared_ptr<runtime::ContextState>& context) {
+      PatientBarrier barrier(context, context->TakeNumber(), "a test");
+      if (context->rank() == late) context->exchange->transport().clock().SleepNs(kLateNs);
       EXPECT_OK(barrier.Arrive(Status()));
     });
   }
 }
 
 TEST(PatientBarrier, WithAFailureIsToldToAll) {
-  RunThree(kTimeoutMs, [](const std::shared_ptr<runtime::Core>& core) {
-    PatientBarrier barrier(core, core->TakeNumber(), "a test");
-    const bool fails = core->rank() == 1;
+  RunThree(kTimeoutMs, [](const std::shared_ptr<runtime::ContextState>& context) {
+    PatientBarrier barrier(context, context->TakeNumber(), "a test");
+    const bool fails = context->rank() == 1;
     EXPECT_CODE(barrier.Arrive(fails ? Status(Code::kNoSpace, "full") : Status()), Code::kNoSpace);
   });
 }
 
 // As where memory runs out before: the others are told, and wait no longer.
 TEST(PatientBarrier, WhoNeverComesHasFailed) {
-  RunThree(kTimeoutMs, [](const std::shared_ptr<runtime::Core>& core) {
+  RunThree(kTimeoutMs, [](const std::shared_ptr<runtime::ContextState>& context) {
     {
-      PatientBarrier barrier(core, core->TakeNumber(), "a test");
-      if (core->rank() != 1) {
+      PatientBarrier barrier(context, context->TakeNumber(), "a test");
+      if (context->rank() != 1) {
         EXPECT_FALSE(barrier.Arrive(Status()).ok());
       }
     }
-    EXPECT_OK(core->exchange->Barrier());
+    EXPECT_OK(context->exchange->Barrier());
   });
 }
 

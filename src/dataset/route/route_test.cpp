@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "dataset/route/batches.h"
+#include "dataset/route/shuffle_batcher.h"
 
 namespace quire::dataset::route_test {
 namespace {
@@ -81,8 +81,8 @@ TEST(Route, AMarkOfNobodyIsNoRank) {
 // many are put.
 uint64_t BufferBytes(uint32_t size, uint32_t rank, uint32_t grid_ranks_min, uint64_t batch_bytes) {
   const Route route(rank, size, grid_ranks_min);
-  Batches first(route.first_slots(), batch_bytes);
-  Batches second(route.second_slots(), batch_bytes);
+  ShuffleBatcher first(route.first_slots(), batch_bytes);
+  ShuffleBatcher second(route.second_slots(), batch_bytes);
   base::Random random(rank + 1);
   uint64_t most = 0;
   for (int i = 0; i < 1'000'000; ++i) {
@@ -110,8 +110,8 @@ TEST(Route, BuffersAreBoundedAtManyRanks) {
   EXPECT_LE(BufferBytes(1 << 20, 5, 1024, kBatch), 64 * kMiB);
 }
 
-TEST(Batches, CloseWhatHasNoRoomAndTakeWhatIsLongerThanABatch) {
-  Batches batches(2, 100);
+TEST(ShuffleBatcher, CloseWhatHasNoRoomAndTakeWhatIsLongerThanABatch) {
+  ShuffleBatcher batches(2, 100);
   batches.SetHead("head");
   batches.Room(0, 7, 60)->append(60, 'a');
   EXPECT_FALSE(batches.has_closed());

@@ -18,12 +18,12 @@ constexpr uint32_t kLastHop = 2;
 
 }  // namespace
 
-Shuffle::Shuffle(const Options& options, const Route& route, Collector* collector)
+Shuffle::Shuffle(const Options& options, const Route& route, PartitionBuilder* builder)
     : options_(options),
       route_(route),
       names_partitions_(route.grid() && options.dataset.partitioner != nullptr),
-      collector_(collector),
-      exchange_(options.core->exchange.get()),
+      builder_(builder),
+      exchange_(options.context->exchange.get()),
       attempt_(options.attempt),
       first_(route.first_slots(), options.dataset.batch_bytes),
       second_(route.second_slots(), options.dataset.batch_bytes),
@@ -47,20 +47,22 @@ Shuffle::~Shuffle() {
   second_sender_->Stop();
 }
 
-std::shared_ptr<Sender> Shuffle::NewSender(uint32_t hop) {
-  Sender::Options sender;
+std::shared_ptr<ShuffleSender> Shuffle::NewSender(uint32_t hop) {
+  ShuffleSender::Options sender;
   sender.exchange = exchange_;
   sender.channel = runtime::Channel(options_.number, hop);
   sender.held_bytes_max = options_.dataset.in_flight_bytes;
-  sender.timeout_ms = options_.core->options.timeout_ms;
+  sender.timeout_ms = options_.context->options.timeout_ms;
   // Of a key that a rank puts twice the later value counts.
   sender.in_order = HasKeys(options_.dataset.format);
   sender.deliver = [this, hop](Slice batch) {
     return OnBatch(route_.rank(), hop == kLastHop, batch);
   };
-  // Not the core itself: its own threads may be the last to let go of a sender.
-  sender.work = [core = options_.core.get()] { return core->progress_queue->RunPending(); };
-  return std::make_shared<Sender>(std::move(sender));
+  // Not the context itself: its own threads may be the last to let go of a sender.
+  sender.work = [context = options_.context.get()] {
+    return context->progress_queue->RunPending();
+  };
+  return std::make_shared<ShuffleSender>(std::move(sender));
 }
 
 void Shuffle::BeginAttempt(uint64_t attempt) {
@@ -77,10 +79,10 @@ void Shuffle::BeginAttempt(uint64_t attempt) {
 }
 
 // An entry that goes two hops is marked on the second.
-Status Shuffle::Add(const Entry& entry, uint32_t partition, bool* waited) {
+Status Shuffle::Add(const ShuffleEntry& entry, uint32_t partition, bool* waited) {
   const uint32_t hop = route_.FirstHop(partition);
   const DatasetFormat format = options_.dataset.format;
-  std::vector<Batch> closed;
+  std::vector<ShuffleBatch> closed;
   {
     const std::lock_guard<std::mutex> lock(first_mutex_);
     const uint64_t bytes = EntryBytes(format, entry) + (names_partitions_ ? kPartitionBytes : 0);
@@ -110,7 +112,7 @@ Status Shuffle::OnBatch(uint32_t source, bool last_hop, Slice batch) {
   if (ahead < 0 || dropped_) return Status();
   batch.remove_prefix(kBatchHeadBytes);
   return base::OrOutOfMemory([&] {
-    return last_hop ? collector_->Take(source, route_.grid(), batch) : PassOn(source, batch);
+    return last_hop ? builder_->Take(source, route_.grid(), batch) : PassOn(source, batch);
   });
 }
 
@@ -153,12 +155,12 @@ Status Shuffle::PassOnLocked(uint32_t source, Slice entries) {
 // Takes an entry off the front of what came on a first hop; none: it is not one, or not for a
 // partition of this column.
 std::optional<Shuffle::Passed> Shuffle::TakePassed(Slice* entries) const {
-  base::Reader reader(*entries);
+  base::ByteReader reader(*entries);
   Passed passed{};
   if (names_partitions_ && !reader.Fixed(&passed.partition)) return std::nullopt;
   Slice rest = reader.rest();
   const char* const begin = rest.data();
-  const std::optional<Entry> entry = TakeEntry(options_.dataset.format, &rest);
+  const std::optional<ShuffleEntry> entry = TakeEntry(options_.dataset.format, &rest);
   if (!entry.has_value()) return std::nullopt;
   if (!names_partitions_) passed.partition = route_.PartitionOf(entry->hash);
   if (passed.partition >= route_.size() || !route_.MayPassTo(passed.partition)) return std::nullopt;
@@ -171,7 +173,7 @@ std::optional<Shuffle::Passed> Shuffle::TakePassed(Slice* entries) const {
 void Shuffle::PumpSecond() {
   if (!second_sender_->HasQueued() || second_scheduled_->exchange(true)) return;
   const Status given = base::OrOutOfMemory([this] {
-    options_.core->progress_queue->Run([sender = second_sender_, scheduled = second_scheduled_] {
+    options_.context->progress_queue->Run([sender = second_sender_, scheduled = second_scheduled_] {
       *scheduled = false;
       sender->TryPump();
     });
@@ -183,7 +185,7 @@ void Shuffle::PumpSecond() {
 }
 
 // Whatever comes of it: the other ranks wait for what this one says then.
-Status Shuffle::SendAll(Batches* batches, std::mutex* mutex, Sender* sender) {
+Status Shuffle::SendAll(ShuffleBatcher* batches, std::mutex* mutex, ShuffleSender* sender) {
   return base::OrOutOfMemory([&] {
     {
       const std::lock_guard<std::mutex> lock(*mutex);
@@ -218,9 +220,9 @@ void Shuffle::Drop() {
   second_sender_->Drop();
 }
 
-SenderCounts Shuffle::counts() const {
-  SenderCounts counts = first_sender_->counts();
-  const SenderCounts second = second_sender_->counts();
+ShuffleSenderCounts Shuffle::counts() const {
+  ShuffleSenderCounts counts = first_sender_->counts();
+  const ShuffleSenderCounts second = second_sender_->counts();
   counts.batches += second.batches;
   counts.bytes += second.bytes;
   counts.refused += second.refused;

@@ -17,46 +17,47 @@
 #include <optional>
 #include <shared_mutex>
 
-#include "dataset/route/batches.h"
-#include "dataset/route/collector.h"
-#include "dataset/route/entry.h"
+#include "dataset/route/partition_builder.h"
 #include "dataset/route/patient_barrier.h"
 #include "dataset/route/route.h"
-#include "dataset/route/sender.h"
-#include "runtime/core.h"
+#include "dataset/route/shuffle_batcher.h"
+#include "dataset/route/shuffle_entry.h"
+#include "dataset/route/shuffle_sender.h"
+#include "runtime/context_state.h"
 
 namespace quire::dataset {
 
 class Shuffle {
  public:
   struct Options {
-    std::shared_ptr<runtime::Core> core;
+    std::shared_ptr<runtime::ContextState> context;
     uint32_t number = 0;  ///< its channels'
     DatasetOptions dataset;
     uint64_t attempt = 0;  ///< the first
   };
-  Shuffle(const Options& options, const Route& route, Collector* collector);
+  Shuffle(const Options& options, const Route& route, PartitionBuilder* builder);
   ~Shuffle();
   Shuffle(const Shuffle&) = delete;
   Shuffle& operator=(const Shuffle&) = delete;
 
-  /// Batches of this attempt are taken from now on; those of later ones wait: ranks begin in turn.
+  /// ShuffleBatcher of this attempt are taken from now on; those of later ones wait: ranks begin in
+  /// turn.
   void BeginAttempt(uint64_t attempt);
   /// Sends one entry to `partition`, sooner or later. Waits while there is no room; *waited says
   /// whether.
-  Status Add(const Entry& entry, uint32_t partition, bool* waited);
+  Status Add(const ShuffleEntry& entry, uint32_t partition, bool* waited);
   /// Collective. Sends the rest, and comes to `barrier` between: where all ranks come back with OK,
   /// their collectors have all that is for them. Its own failure, `mine` before others.
   Status Flush(PatientBarrier* barrier, const Status& mine);
   /// After a failure: forgets what is left, and takes nothing more of the attempt.
   void Drop();
 
-  SenderCounts counts() const;
-  /// Batches in memory, the most there ever were.
+  ShuffleSenderCounts counts() const;
+  /// ShuffleBatcher in memory, the most there ever were.
   uint64_t buffer_bytes_max() const;
 
  private:
-  std::shared_ptr<Sender> NewSender(uint32_t hop);
+  std::shared_ptr<ShuffleSender> NewSender(uint32_t hop);
   Status OnBatch(uint32_t source, bool second_hop, Slice batch);
   Status PassOn(uint32_t source, Slice entries);
   Status PassOnLocked(uint32_t source, Slice entries);
@@ -66,23 +67,23 @@ class Shuffle {
   };
   std::optional<Passed> TakePassed(Slice* entries) const;
   void PumpSecond();
-  static Status SendAll(Batches* batches, std::mutex* mutex, Sender* sender);
+  static Status SendAll(ShuffleBatcher* batches, std::mutex* mutex, ShuffleSender* sender);
   void NoteBuffers();
 
   const Options options_;
   const Route route_;
   const bool names_partitions_;  ///< entries on a first hop of two begin with their partition
-  Collector* const collector_;
+  PartitionBuilder* const builder_;
   comm::Exchange* const exchange_;
   std::shared_mutex taking_;  ///< guards these two; shared while a batch of the attempt is taken
   uint64_t attempt_;
   bool dropped_ = false;
   std::mutex first_mutex_;  ///< guards first_
-  Batches first_;
+  ShuffleBatcher first_;
   std::mutex second_mutex_;  ///< guards second_, of what is passed on
-  Batches second_;
-  std::shared_ptr<Sender> first_sender_;
-  std::shared_ptr<Sender> second_sender_;
+  ShuffleBatcher second_;
+  std::shared_ptr<ShuffleSender> first_sender_;
+  std::shared_ptr<ShuffleSender> second_sender_;
   std::shared_ptr<std::atomic<bool>> second_scheduled_;
   std::atomic<uint64_t> buffer_bytes_max_{0};
 };

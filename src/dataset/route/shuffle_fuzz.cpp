@@ -71,11 +71,11 @@ class Rank {
         kGridRank, kGridSize,
         [this](int to, uint32_t channel, Slice body) { OnSent(to, channel, body); });
     exchange_ = exchange.get();
-    core_->executor = base::NewManualExecutor();
-    core_->blocking_executor = core_->executor;
-    core_->exchange = std::move(exchange);
-    core_->progress_queue =
-        std::make_unique<runtime::ProgressQueue>(exchange_, core_->blocking_executor);
+    context_->executor = base::NewManualExecutor();
+    context_->blocking_executor = context_->executor;
+    context_->exchange = std::move(exchange);
+    context_->progress_queue =
+        std::make_unique<runtime::ProgressQueue>(exchange_, context_->blocking_executor);
     PartWriter::Options part;
     part.fs = fs_.get();
     part.rank = kGridRank;
@@ -84,27 +84,28 @@ class Rank {
     part_ = std::move(*writer);
     queue_ = std::make_shared<SerialQueue>(nullptr, exchange_);
     Shuffle::Options options;
-    options.core = core_;
+    options.context = context_;
     options.number = kNumber;
     options.dataset.format = format;
     options.dataset.batch_bytes = 64;  // so that some are full
     options.dataset.grid_ranks_min = kGridRanksMin;
     options.dataset.partition_bytes = 64 << 10;
     options.attempt = kAttempt;
-    collector_ = std::make_unique<Collector>(options.dataset, route_, queue_.get(), part_.get());
-    shuffle_ = std::make_unique<Shuffle>(options, route_, collector_.get());
+    builder_ =
+        std::make_unique<PartitionBuilder>(options.dataset, route_, queue_.get(), part_.get());
+    shuffle_ = std::make_unique<Shuffle>(options, route_, builder_.get());
   }
 
   Status Receive(uint32_t source, bool last_hop, Slice batch) {
     source_ = source;
     const uint32_t channel = runtime::Channel(kNumber, last_hop ? kLastHop : kFirstHop);
     const Status status = exchange_->Receive(static_cast<int>(source), channel, batch);
-    while (core_->executor->RunOne()) {
+    while (context_->executor->RunOne()) {
     }
     return status;
   }
 
-  uint64_t received() const { return collector_->received(); }
+  uint64_t received() const { return builder_->received(); }
   /// By destination, without heads and marks.
   const std::map<uint32_t, std::string>& passed_on() const { return passed_on_; }
   bool MayPass(uint32_t source) const { return route_.MayPass(source); }
@@ -112,13 +113,13 @@ class Rank {
  private:
   void OnSent(int destination, uint32_t channel, Slice body) {
     QUIRE_CHECK(channel == runtime::Channel(kNumber, kLastHop));
-    base::Reader head(body);
+    base::ByteReader head(body);
     uint64_t attempt = 0;
     QUIRE_CHECK(head.Fixed(&attempt) && attempt == kAttempt);
     const auto to = static_cast<uint32_t>(destination);
     const Route there(to, kGridSize, kGridRanksMin);
     for (Slice rest = head.rest(); !rest.empty();) {
-      base::Reader reader(rest);
+      base::ByteReader reader(rest);
       uint16_t mark = 0;
       QUIRE_CHECK(reader.Fixed(&mark) && there.SourceOf(kGridRank, mark) == source_);
       rest = reader.rest();
@@ -133,11 +134,11 @@ class Rank {
   uint32_t source_ = 0;
   std::map<uint32_t, std::string> passed_on_;
   const std::unique_ptr<io::SimFileSystem> fs_ = io::NewSimFileSystem();
-  const std::shared_ptr<runtime::Core> core_ = std::make_shared<runtime::Core>();
+  const std::shared_ptr<runtime::ContextState> context_ = std::make_shared<runtime::ContextState>();
   MuteExchange* exchange_ = nullptr;
   std::unique_ptr<PartWriter> part_;
   std::shared_ptr<SerialQueue> queue_;
-  std::unique_ptr<Collector> collector_;
+  std::unique_ptr<PartitionBuilder> builder_;
   std::unique_ptr<Shuffle> shuffle_;
 };
 
@@ -155,7 +156,7 @@ void ExpectPassedOn(const Rank& rank, const Status& status, DatasetFormat format
 void Run(DatasetFormat format, uint32_t source, bool last_hop, Slice batch) {
   Rank rank(format);
   const Status status = rank.Receive(source, last_hop, batch);
-  base::Reader head(batch);
+  base::ByteReader head(batch);
   uint64_t attempt = 0;
   if (!head.Fixed(&attempt)) {
     QUIRE_CHECK(status.code() == Code::kCorruption && rank.received() == 0);

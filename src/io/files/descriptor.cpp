@@ -15,33 +15,33 @@ bool NoneIsFree(int error) { return error == EMFILE || error == ENFILE; }
 
 }  // namespace
 
-Descriptor::~Descriptor() {
+FileDescriptor::~FileDescriptor() {
   // What close could report has been reported by Sync, or was promised to nobody.
   if (fd_ >= 0) ::close(fd_);
 }
 
-Descriptor Descriptor::Open(const std::string& path, int flags, unsigned permissions) {
+FileDescriptor FileDescriptor::Open(const std::string& path, int flags, unsigned permissions) {
   int fd = -1;
   do {
     fd = ::open(path.c_str(), flags, permissions);
   } while (fd < 0 && (errno == EINTR || (NoneIsFree(errno) && CloseIdleDescriptor())));
-  return Descriptor(fd);
+  return FileDescriptor(fd);
 }
 
-Descriptor Descriptor::Duplicate(int fd) {
-  return Descriptor(::fcntl(fd, F_DUPFD_CLOEXEC, kFirst));
+FileDescriptor FileDescriptor::Duplicate(int fd) {
+  return FileDescriptor(::fcntl(fd, F_DUPFD_CLOEXEC, kFirst));
 }
 
-std::pair<Descriptor, Descriptor> Descriptor::Pipe() {
+std::pair<FileDescriptor, FileDescriptor> FileDescriptor::Pipe() {
   int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {Descriptor(-1), Descriptor(-1)};
-  std::pair<Descriptor, Descriptor> pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {FileDescriptor(-1), FileDescriptor(-1)};
+  std::pair<FileDescriptor, FileDescriptor> pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
   if (pipe.first.ok() && pipe.second.ok()) return pipe;
   errno = EMFILE;
-  return {Descriptor(-1), Descriptor(-1)};
+  return {FileDescriptor(-1), FileDescriptor(-1)};
 }
 
-int Descriptor::Moved(int fd) {
+int FileDescriptor::Moved(int fd) {
   const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, kFirst);
   // fcntl says EINVAL if the limit on open files is 3 or less.
   const int error = errno == EINVAL ? EMFILE : errno;

@@ -13,24 +13,24 @@ namespace quire::io {
 /// its standard streams closed, the kernel hands these numbers to whatever is opened next, and the
 /// program's own output would overwrite Quire's file. Construction moves such a descriptor to a
 /// higher number. (Until it has moved, output of another thread may still reach the file.)
-class Descriptor {
+class FileDescriptor {
  public:
   /// Takes over `fd`, which is close-on-exec. Negative: the call that should have made it failed,
   /// and errno says why. Not ok() and errno EMFILE: no higher number was left; `fd` is closed.
-  explicit Descriptor(int fd) : fd_(fd < 0 || fd >= kFirst ? fd : Moved(fd)) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
+  explicit FileDescriptor(int fd) : fd_(fd < 0 || fd >= kFirst ? fd : Moved(fd)) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     std::swap(fd_, other.fd_);
     return *this;
   }
-  ~Descriptor();
+  ~FileDescriptor();
   /// Calls open(2). Repeats the call if a signal interrupts it; if no descriptor is free, closes
   /// idle files (io/files/descriptor_cache.h) and tries again. If not ok(), errno has the reason.
-  static Descriptor Open(const std::string& path, int flags, unsigned permissions = 0);
+  static FileDescriptor Open(const std::string& path, int flags, unsigned permissions = 0);
   /// A second descriptor of what `fd` describes; not ok(): errno says why.
-  static Descriptor Duplicate(int fd);
+  static FileDescriptor Duplicate(int fd);
   /// The two ends of a pipe, the one to read from first; not ok(), both: errno says why.
-  static std::pair<Descriptor, Descriptor> Pipe();
+  static std::pair<FileDescriptor, FileDescriptor> Pipe();
   int get() const { return fd_; }
   bool ok() const { return fd_ >= 0; }
   /// Leaves the descriptor open for a new owner.

@@ -42,10 +42,10 @@ class DescriptorCache {
   // Takes in a file that is open.
   void Add(CachedDescriptor* file) {
     const size_t open_max = OpenMax();
-    Descriptor closed(-1);  // without the mutex
+    FileDescriptor closed(-1);  // without the mutex
     do {
       const std::lock_guard<std::mutex> lock(mutex_);
-      closed = count_ < open_max ? Descriptor(-1) : CloseOneLocked();
+      closed = count_ < open_max ? FileDescriptor(-1) : CloseOneLocked();
       if (!closed.ok()) InsertLocked(file);  // also if all are being read at this moment
     } while (closed.ok());
   }
@@ -55,23 +55,23 @@ class DescriptorCache {
     if (file->state_.load(std::memory_order_relaxed) != 0) RemoveLocked(file);
   }
 
-  Descriptor CloseOne() {
+  FileDescriptor CloseOne() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return CloseOneLocked();
   }
 
  private:
   // The hand passes over each once if it was used since the last round, and while it is in use.
-  Descriptor CloseOneLocked() {
+  FileDescriptor CloseOneLocked() {
     for (size_t steps = 2 * count_; steps > 0; --steps) {
       CachedDescriptor* const file = std::exchange(hand_, hand_->next_);
       if (file->was_used_.exchange(false, std::memory_order_relaxed)) continue;
-      Descriptor fd = file->TryClose();
+      FileDescriptor fd = file->TryClose();
       if (!fd.ok()) continue;
       RemoveLocked(file);
       return fd;
     }
-    return Descriptor(-1);
+    return FileDescriptor(-1);
   }
 
   // Where the hand comes by last.
@@ -126,7 +126,7 @@ CachedDescriptor::Use::~Use() {
   if (owner_ != nullptr) owner_->state_.fetch_sub(1, std::memory_order_release);
 }
 
-CachedDescriptor::CachedDescriptor(Descriptor fd, std::string path, int flags,
+CachedDescriptor::CachedDescriptor(FileDescriptor fd, std::string path, int flags,
                                    const FileIdentity& identity)
     : state_(kOpen), fd_(fd.get()), path_(std::move(path)), flags_(flags), identity_(identity) {
   DescriptorCache::Get().Add(this);
@@ -135,7 +135,7 @@ CachedDescriptor::CachedDescriptor(Descriptor fd, std::string path, int flags,
 
 CachedDescriptor::~CachedDescriptor() {
   DescriptorCache::Get().Remove(this);
-  if (state_.load(std::memory_order_relaxed) != 0) const Descriptor closed(fd_);
+  if (state_.load(std::memory_order_relaxed) != 0) const FileDescriptor closed(fd_);
 }
 
 Result<CachedDescriptor::Use> CachedDescriptor::Get() {
@@ -151,15 +151,15 @@ Result<CachedDescriptor::Use> CachedDescriptor::Get() {
 Status CachedDescriptor::Reopen() {
   const std::lock_guard<std::mutex> lock(opening_);
   if ((state_.load(std::memory_order_acquire) & kOpen) != 0) return Status();
-  QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenAgain());
+  QUIRE_ASSIGN_OR_RETURN(FileDescriptor fd, OpenAgain());
   fd_ = fd.Release();
   state_.fetch_or(kOpen, std::memory_order_release);
   DescriptorCache::Get().Add(this);
   return Status();
 }
 
-Result<Descriptor> CachedDescriptor::OpenAgain() const {
-  Descriptor fd = Descriptor::Open(path_, flags_);
+Result<FileDescriptor> CachedDescriptor::OpenAgain() const {
+  FileDescriptor fd = FileDescriptor::Open(path_, flags_);
   if (!fd.ok() && errno == ENOENT) return Gone(path_, "was removed");
   if (!fd.ok()) return ErrnoStatus(errno, "open", path_);
   QUIRE_ASSIGN_OR_RETURN(const FileIdentity identity, IdentityOf(fd.get(), path_));
@@ -168,11 +168,11 @@ Result<Descriptor> CachedDescriptor::OpenAgain() const {
 }
 
 // The cache has only open ones, and a new descriptor is not set before this one was taken out.
-Descriptor CachedDescriptor::TryClose() {
+FileDescriptor CachedDescriptor::TryClose() {
   const int fd = fd_;
   uint32_t idle = kOpen;
   const bool closed = state_.compare_exchange_strong(idle, 0, std::memory_order_acq_rel);
-  return Descriptor(closed ? fd : -1);
+  return FileDescriptor(closed ? fd : -1);
 }
 
 bool CloseIdleDescriptor() { return DescriptorCache::Get().CloseOne().ok(); }

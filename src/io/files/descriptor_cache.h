@@ -51,7 +51,7 @@ class CachedDescriptor {
   };
 
   /// `fd` is the file at `path`, opened with `flags`.
-  CachedDescriptor(Descriptor fd, std::string path, int flags, const FileIdentity& identity);
+  CachedDescriptor(FileDescriptor fd, std::string path, int flags, const FileIdentity& identity);
   /// No Use of it exists.
   ~CachedDescriptor();
   CachedDescriptor(const CachedDescriptor&) = delete;
@@ -69,9 +69,9 @@ class CachedDescriptor {
   static constexpr uint32_t kOpen = uint32_t{1} << 31;
 
   Status Reopen();
-  Result<Descriptor> OpenAgain() const;
+  Result<FileDescriptor> OpenAgain() const;
   // Gives the descriptor away unless a Use exists; not ok() then. Called by the cache alone.
-  Descriptor TryClose();
+  FileDescriptor TryClose();
 
   std::atomic<uint32_t> state_;        // kOpen, and how many Uses exist or are asked for
   std::atomic<bool> was_used_ = true;  // since the clock's hand came by last

@@ -52,11 +52,12 @@ class DescriptorCacheTest : public ::testing::TestWithParam<bool> {
     return std::string(kLargeRead, static_cast<char>('a' + i % 26)) + std::to_string(i);
   }
   void Write(const std::string& path, const std::string& bytes) {
-    auto file = PosixFileSystem().Open(path, OpenMode::kCreate);
+    auto file = PosixFileSystem().Open(path, FileOpenMode::kCreate);
     ASSERT_OK(file.status());
     ASSERT_OK((*file)->WriteAt(0, bytes));
   }
-  std::unique_ptr<File> Open(const std::string& path, OpenMode mode = OpenMode::kReadNamed) {
+  std::unique_ptr<File> Open(const std::string& path,
+                             FileOpenMode mode = FileOpenMode::kReadNamed) {
     auto file = PosixFileSystem().Open(path, mode);
     EXPECT_TRUE(file.ok()) << file.status().ToString();
     return file.ok() ? std::move(*file) : nullptr;
@@ -154,7 +155,7 @@ TEST_P(DescriptorCacheTest, AFileThatWasMadeAfterTheFirstWasRemovedIsAnother) {
   if (GetParam()) GTEST_SKIP() << "a mapping keeps the number taken";
   OpenMany(1);
   {
-    const Descriptor probe = Descriptor::Open(Path(0), O_RDONLY | O_CLOEXEC);
+    const FileDescriptor probe = FileDescriptor::Open(Path(0), O_RDONLY | O_CLOEXEC);
     const auto identity = IdentityOf(probe.get(), Path(0));
     ASSERT_OK(identity.status());
     if (identity->born_s == 0) GTEST_SKIP() << "the file system does not record births";
@@ -188,7 +189,7 @@ TEST_P(DescriptorCacheTest, AFileThatLostItsNameIsCorruptionOrStillRead) {
 
 TEST_P(DescriptorCacheTest, AFileThatOthersMayRemoveStaysReadable) {
   Write(Path(0), BytesOf(0));
-  files_.push_back(Open(Path(0), OpenMode::kReadImmutable));
+  files_.push_back(Open(Path(0), FileOpenMode::kReadImmutable));
   CloseAllIdle();
   ASSERT_OK(PosixFileSystem().Unlink(Path(0)));
   Write(Path(0), BytesOf(1));
@@ -199,9 +200,9 @@ TEST_P(DescriptorCacheTest, AReadGoesOnWhenTheProgramHasTakenAllDescriptors) {
   if (QUIRE_ADDRESS_SANITIZER) GTEST_SKIP() << "a sanitizer takes descriptors to look at types";
   const test::ResourceLimit limit(RLIMIT_NOFILE, kLimit);
   OpenMany(kFiles);
-  std::vector<Descriptor> taken;
+  std::vector<FileDescriptor> taken;
   do {
-    taken.push_back(Descriptor::Duplicate(STDIN_FILENO));
+    taken.push_back(FileDescriptor::Duplicate(STDIN_FILENO));
   } while (taken.back().ok());
   for (int i = 0; i < kFiles; ++i) EXPECT_TRUE(ReadsRight(i)) << i;
   Write(directory_ / "another", "x");
@@ -220,7 +221,7 @@ TEST_P(DescriptorCacheTest, AForkedChildReadsWhileThreadsOfItsParentOpenFiles) {
     const pid_t child = ::fork();
     if (child == 0) {
       ::alarm(20);
-      auto file = PosixFileSystem().Open(Path(i), OpenMode::kReadNamed);
+      auto file = PosixFileSystem().Open(Path(i), FileOpenMode::kReadNamed);
       ::_exit(file.ok() && ReadAll(**file, BytesOf(i).size()) == BytesOf(i) ? 0 : 1);
     }
     int status = 1;

@@ -72,7 +72,7 @@ class StandardStreamsTest : public ::testing::Test {
     return made.status();
   }
 
-  Status OpenFile(const std::string& path, OpenMode mode) {
+  Status OpenFile(const std::string& path, FileOpenMode mode) {
     return Keep(PosixFileSystem().Open(path, mode), &files_);
   }
 
@@ -114,12 +114,12 @@ class StandardStreamsTest : public ::testing::Test {
     const std::string file = directory_ / "file";
     FileSystem& fs = PosixFileSystem();
     return {
-        {"create", [=, this] { return OpenFile(file, OpenMode::kCreate); }},
-        {"open or create", [=, this] { return OpenFile(file, OpenMode::kReadWriteCreate); }},
+        {"create", [=, this] { return OpenFile(file, FileOpenMode::kCreate); }},
+        {"open or create", [=, this] { return OpenFile(file, FileOpenMode::kReadWriteCreate); }},
         {"write", [=, this] { return files_.back()->WriteAt(0, std::string(8192, 'x')); }},
-        {"open to read", [=, this] { return OpenFile(file, OpenMode::kRead); }},
-        {"open what stays", [=, this] { return OpenFile(file, OpenMode::kReadImmutable); }},
-        {"open to write", [=, this] { return OpenFile(file, OpenMode::kReadWrite); }},
+        {"open to read", [=, this] { return OpenFile(file, FileOpenMode::kRead); }},
+        {"open what stays", [=, this] { return OpenFile(file, FileOpenMode::kReadImmutable); }},
+        {"open to write", [=, this] { return OpenFile(file, FileOpenMode::kReadWrite); }},
         {"map", [=, this, &fs] { return Keep(fs.Map(file, 8192, MapMode::kReadWrite), &maps_); }},
         {"lock", [=, this, &fs] { return Keep(fs.Lock(file + ".lock", "me"), &locks_); }},
         {"list", [=, this, &fs] { return fs.List(directory_.path()).status(); }},
@@ -132,7 +132,7 @@ class StandardStreamsTest : public ::testing::Test {
         {"watched pages", [this] { return WatchPages(); }},
         {"pipe",
          [this] {
-           pipes_.push_back(Descriptor::Pipe());
+           pipes_.push_back(FileDescriptor::Pipe());
            return pipes_.back().first.ok() ? Status() : Status(Code::kIo);
          }},
     };
@@ -146,8 +146,8 @@ class StandardStreamsTest : public ::testing::Test {
   std::vector<std::unique_ptr<SealedMemory>> sealed_;
   std::vector<std::unique_ptr<Poller>> pollers_;
   std::vector<Socket> sockets_;
-  std::vector<Descriptor> descriptors_;
-  std::vector<std::pair<Descriptor, Descriptor>> pipes_;
+  std::vector<FileDescriptor> descriptors_;
+  std::vector<std::pair<FileDescriptor, FileDescriptor>> pipes_;
   PageMemory memory_;
   std::vector<std::unique_ptr<PageWatch>> watches_;
 };
@@ -173,7 +173,7 @@ TEST_F(StandardStreamsTest, WhatTheProgramPrintsReachesNoFile) {
   ssize_t printed = -1;
   {
     const WithoutStandardStreams without;
-    ASSERT_OK(OpenFile(directory_ / "file", OpenMode::kCreate));
+    ASSERT_OK(OpenFile(directory_ / "file", FileOpenMode::kCreate));
     ASSERT_OK(files_[0]->WriteAt(0, "mine"));
     for (int fd = 0; fd < 3; ++fd) printed = std::max(printed, ::write(fd, "a line", 6));
   }
@@ -192,7 +192,7 @@ TEST_F(StandardStreamsTest, WithoutAHigherNumberOpeningFails) {
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
     const rlimit three = {3, before.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &three), 0);
-    opened = OpenFile(directory_ / "file", OpenMode::kCreate);
+    opened = OpenFile(directory_ / "file", FileOpenMode::kCreate);
     seen = OpenStandardNumbers();
     ::setrlimit(RLIMIT_NOFILE, &before);
   }

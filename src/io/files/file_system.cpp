@@ -19,7 +19,7 @@ __attribute__((no_sanitize("thread"))) void StoreSame(volatile char* byte) {
 
 // A new file with `bytes`, synced and still open.
 Result<std::unique_ptr<File>> WriteNew(FileSystem& fs, const std::string& path, Slice bytes) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(path, OpenMode::kCreate));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(path, FileOpenMode::kCreate));
   QUIRE_RETURN_IF_ERROR(file->WriteAt(0, bytes));
   QUIRE_RETURN_IF_ERROR(file->Sync());
   return file;
@@ -128,7 +128,7 @@ Status MakeDurableDirectory(FileSystem& fs, const std::string& path) {
 }
 
 Result<std::string> ReadFile(FileSystem& fs, const std::string& path, uint64_t size_max) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, fs.Open(path, OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, fs.Open(path, FileOpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   if (size > size_max) {
     return Status(Code::kCorruption, path + " has " + std::to_string(size) +

@@ -22,18 +22,18 @@ namespace quire::io {
 
 /// A file that is open as kReadImmutable stays readable if it is removed or replaced. One that is
 /// open as kReadNamed may answer kCorruption then, and never reads from the other file.
-enum class OpenMode {
-  kRead,           ///< must exist
-  kReadImmutable,  ///< must exist; what is read does not change: it may be copied from a mapping
-  kReadNamed,      ///< the same, and it keeps its name while it is open: few stay open at a time
-  kReadWrite,      ///< must exist
-  kCreate,         ///< must not exist (else kInvalidArgument): O_EXCL | O_NOFOLLOW, 0600
-  kReadWriteCreate ///< opened, or created 0600 where absent; never follows a symbolic link
+enum class FileOpenMode {
+  kRead,            ///< must exist
+  kReadImmutable,   ///< must exist; what is read does not change: it may be copied from a mapping
+  kReadNamed,       ///< the same, and it keeps its name while it is open: few stay open at a time
+  kReadWrite,       ///< must exist
+  kCreate,          ///< must not exist (else kInvalidArgument): O_EXCL | O_NOFOLLOW, 0600
+  kReadWriteCreate  ///< opened, or created 0600 where absent; never follows a symbolic link
 };
 
-inline bool OnlyReads(OpenMode mode) {
-  return mode == OpenMode::kRead || mode == OpenMode::kReadImmutable ||
-         mode == OpenMode::kReadNamed;
+inline bool OnlyReads(FileOpenMode mode) {
+  return mode == FileOpenMode::kRead || mode == FileOpenMode::kReadImmutable ||
+         mode == FileOpenMode::kReadNamed;
 }
 
 /// One open file. Closed by destruction.
@@ -83,8 +83,8 @@ class MappedFile {
   /// Stores bytes of [offset, offset + size) once more as they are, one in each page, so that the
   /// next Sync writes all of these pages. Needed before a program relies on a Sync of bytes that an
   /// earlier program stored: after a sync that failed Linux takes the pages for written, and a
-  /// later one would return OK for bytes that the device does not have. Other threads and programs may
-  /// store there meanwhile. Does nothing for files in memory.
+  /// later one would return OK for bytes that the device does not have. Other threads and programs
+  /// may store there meanwhile. Does nothing for files in memory.
   ///
   /// Errors  kIo: a page cannot be read from the device. kOutOfMemory.
   Status StoreAgain(uint64_t offset, uint64_t size);
@@ -160,7 +160,7 @@ struct FileInfo {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  virtual Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) = 0;
+  virtual Result<std::unique_ptr<File>> Open(const std::string& path, FileOpenMode mode) = 0;
   /// Maps an existing file of at least `size` bytes. For kReadWrite the caller has called
   /// Allocate() on it, of `size` or of what LimitRoom() then says.
   virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size,

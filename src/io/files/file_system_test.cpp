@@ -43,13 +43,13 @@ class FileSystemTest : public ::testing::Test {
   std::string Path(const std::string& name) const { return subject_.root + "/" + name; }
   FileSystem& fs() { return subject_.fs; }
 
-  std::unique_ptr<File> Open(const std::string& name, OpenMode mode) {
+  std::unique_ptr<File> Open(const std::string& name, FileOpenMode mode) {
     auto file = fs().Open(Path(name), mode);
     EXPECT_TRUE(file.ok()) << file.status().ToString();
     return file.ok() ? std::move(file).value() : nullptr;
   }
   void Write(const std::string& name, Slice bytes) {
-    auto file = Open(name, OpenMode::kReadWriteCreate);
+    auto file = Open(name, FileOpenMode::kReadWriteCreate);
     EXPECT_TRUE(file->Truncate(0).ok());
     EXPECT_TRUE(file->WriteAt(0, bytes).ok());
   }
@@ -75,7 +75,7 @@ TYPED_TEST(FileSystemTest, ALinkedFileLivesAsLongAsANameOfItDoes) {
 }
 
 TYPED_TEST(FileSystemTest, ReadsBackWhatItWrote) {
-  auto file = this->Open("f", OpenMode::kCreate);
+  auto file = this->Open("f", FileOpenMode::kCreate);
   EXPECT_TRUE(file->WriteAt(0, "hello world").ok());
   EXPECT_TRUE(file->WriteAt(6, "quire").ok());
   EXPECT_TRUE(file->WriteAt(20, Slice("\0x", 2)).ok());
@@ -90,7 +90,7 @@ TYPED_TEST(FileSystemTest, ReadsBackWhatItWrote) {
 }
 
 TYPED_TEST(FileSystemTest, WriteBackThatBeganChangesNothingAndReachesPastTheEndWithoutHarm) {
-  auto file = this->Open("f", OpenMode::kCreate);
+  auto file = this->Open("f", FileOpenMode::kCreate);
   const std::string bytes(10'000, 'q');
   ASSERT_TRUE(file->WriteAt(0, bytes).ok());
   file->StartWriteBack(4096, 4096);
@@ -103,7 +103,8 @@ TYPED_TEST(FileSystemTest, WriteBackThatBeganChangesNothingAndReachesPastTheEndW
 
 TYPED_TEST(FileSystemTest, ReadingPastTheEndIsCorruptionThatNamesThePlace) {
   this->Write("f", "abc");
-  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable, OpenMode::kReadNamed}) {
+  for (const FileOpenMode mode :
+       {FileOpenMode::kRead, FileOpenMode::kReadImmutable, FileOpenMode::kReadNamed}) {
     auto file = this->Open("f", mode);
     char bytes[8];
     const Status status = file->ReadAt(1, 4, bytes);
@@ -118,32 +119,33 @@ TYPED_TEST(FileSystemTest, ReadingPastTheEndIsCorruptionThatNamesThePlace) {
 }
 
 TYPED_TEST(FileSystemTest, OpenModesSayWhatMustExist) {
-  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable, OpenMode::kReadNamed,
-                              OpenMode::kReadWrite}) {
+  for (const FileOpenMode mode : {FileOpenMode::kRead, FileOpenMode::kReadImmutable,
+                                  FileOpenMode::kReadNamed, FileOpenMode::kReadWrite}) {
     EXPECT_EQ(this->fs().Open(this->Path("f"), mode).status().code(), Code::kNotFound);
   }
-  EXPECT_TRUE(this->fs().Open(this->Path("f"), OpenMode::kReadWriteCreate).ok());
-  EXPECT_TRUE(this->fs().Open(this->Path("f"), OpenMode::kReadWriteCreate).ok());
-  EXPECT_EQ(this->fs().Open(this->Path("f"), OpenMode::kCreate).status().code(),
+  EXPECT_TRUE(this->fs().Open(this->Path("f"), FileOpenMode::kReadWriteCreate).ok());
+  EXPECT_TRUE(this->fs().Open(this->Path("f"), FileOpenMode::kReadWriteCreate).ok());
+  EXPECT_EQ(this->fs().Open(this->Path("f"), FileOpenMode::kCreate).status().code(),
             Code::kInvalidArgument);
-  EXPECT_EQ(this->fs().Open(this->Path("no/f"), OpenMode::kCreate).status().code(),
+  EXPECT_EQ(this->fs().Open(this->Path("no/f"), FileOpenMode::kCreate).status().code(),
             Code::kNotFound);
-  EXPECT_EQ(this->fs().Open(this->Path("f/g"), OpenMode::kCreate).status().code(),
+  EXPECT_EQ(this->fs().Open(this->Path("f/g"), FileOpenMode::kCreate).status().code(),
             Code::kInvalidArgument);
-  EXPECT_EQ(this->fs().Open(this->subject_.root, OpenMode::kReadWrite).status().code(),
+  EXPECT_EQ(this->fs().Open(this->subject_.root, FileOpenMode::kReadWrite).status().code(),
             Code::kInvalidArgument);
 }
 
 TYPED_TEST(FileSystemTest, AReadOnlyFileRefusesWrites) {
   this->Write("f", "abc");
-  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable, OpenMode::kReadNamed}) {
+  for (const FileOpenMode mode :
+       {FileOpenMode::kRead, FileOpenMode::kReadImmutable, FileOpenMode::kReadNamed}) {
     EXPECT_EQ(this->Open("f", mode)->WriteAt(0, "x").code(), Code::kIo);
   }
   EXPECT_EQ(this->Contents("f"), "abc");
 }
 
 TYPED_TEST(FileSystemTest, AllocateGrowsWithZerosAndKeepsContents) {
-  auto file = this->Open("f", OpenMode::kCreate);
+  auto file = this->Open("f", FileOpenMode::kCreate);
   EXPECT_TRUE(file->WriteAt(0, "abc").ok());
   EXPECT_TRUE(file->Allocate(10000).ok());
   EXPECT_EQ(*file->Size(), 10000u);
@@ -153,7 +155,7 @@ TYPED_TEST(FileSystemTest, AllocateGrowsWithZerosAndKeepsContents) {
 }
 
 TYPED_TEST(FileSystemTest, TruncateCutsAndGrowsWithZeros) {
-  auto file = this->Open("f", OpenMode::kCreate);
+  auto file = this->Open("f", FileOpenMode::kCreate);
   EXPECT_TRUE(file->WriteAt(0, "abcdef").ok());
   EXPECT_TRUE(file->Truncate(3).ok());
   EXPECT_TRUE(file->Truncate(5).ok());
@@ -161,7 +163,7 @@ TYPED_TEST(FileSystemTest, TruncateCutsAndGrowsWithZeros) {
 }
 
 TYPED_TEST(FileSystemTest, MappingsAndFilesShowTheSameBytes) {
-  auto file = this->Open("f", OpenMode::kCreate);
+  auto file = this->Open("f", FileOpenMode::kCreate);
   EXPECT_TRUE(file->Allocate(8192).ok());
   auto map = this->fs().Map(this->Path("f"), 8192, MapMode::kReadWrite);
   ASSERT_TRUE(map.ok()) << map.status().ToString();
@@ -207,7 +209,7 @@ TYPED_TEST(FileSystemTest, RenameReplaces) {
 
 TYPED_TEST(FileSystemTest, UnlinkRemovesTheNameAndNotWhatIsOpen) {
   this->Write("f", "abc");
-  auto file = this->Open("f", OpenMode::kRead);
+  auto file = this->Open("f", FileOpenMode::kRead);
   EXPECT_TRUE(this->fs().Unlink(this->Path("f")).ok());
   EXPECT_FALSE(*this->fs().Exists(this->Path("f")));
   EXPECT_EQ(this->fs().Unlink(this->Path("f")).code(), Code::kNotFound);

@@ -40,7 +40,7 @@ ForkClosedList& TheList() {
 
 NoFork::NoFork() : lock_(TheList().mutex) {}
 
-ForkClosed::ForkClosed(Descriptor fd, const NoFork& /*no_fork*/) : fd_(std::move(fd)) {
+ForkClosed::ForkClosed(FileDescriptor fd, const NoFork& /*no_fork*/) : fd_(std::move(fd)) {
   ForkClosedList& list = TheList();
   next_ = list.first;
   if (next_ != nullptr) next_->previous_ = this;

@@ -29,7 +29,7 @@ class ForkClosed {
  public:
   /// Created before other programs can see the descriptor's lock: `no_fork` began before it was
   /// opened.
-  ForkClosed(Descriptor fd, const NoFork& no_fork);
+  ForkClosed(FileDescriptor fd, const NoFork& no_fork);
   ~ForkClosed();
   ForkClosed(const ForkClosed&) = delete;
   ForkClosed& operator=(const ForkClosed&) = delete;
@@ -38,7 +38,7 @@ class ForkClosed {
 
  private:
   friend struct ForkClosedList;
-  Descriptor fd_;
+  FileDescriptor fd_;
   ForkClosed* next_ = nullptr;
   ForkClosed* previous_ = nullptr;
 };

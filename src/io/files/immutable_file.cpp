@@ -14,7 +14,7 @@ namespace {
 
 class ImmutableFile final : public File {
  public:
-  ImmutableFile(Descriptor fd, const std::string& path, int flags, const FileIdentity& identity,
+  ImmutableFile(FileDescriptor fd, const std::string& path, int flags, const FileIdentity& identity,
                 std::unique_ptr<ReadMap> map)
       : descriptor_(std::move(fd), path, flags, identity), map_(std::move(map)) {}
 
@@ -49,8 +49,8 @@ class ImmutableFile final : public File {
 
 }  // namespace
 
-Result<std::unique_ptr<File>> NewImmutableFile(Descriptor fd, const std::string& path, int flags,
-                                               bool keeps_name) {
+Result<std::unique_ptr<File>> NewImmutableFile(FileDescriptor fd, const std::string& path,
+                                               int flags, bool keeps_name) {
   std::unique_ptr<ReadMap> map = ReadMap::TryMap(fd.get(), RealClock());
   if (map == nullptr && !keeps_name) {
     return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path));

@@ -19,7 +19,7 @@ namespace quire::io {
 /// name (`keeps_name` false).
 ///
 /// Errors  kIo, kOutOfMemory.
-Result<std::unique_ptr<File>> NewImmutableFile(Descriptor fd, const std::string& path, int flags,
-                                               bool keeps_name);
+Result<std::unique_ptr<File>> NewImmutableFile(FileDescriptor fd, const std::string& path,
+                                               int flags, bool keeps_name);
 
 }  // namespace quire::io

@@ -227,7 +227,7 @@ class Interrupted : public testing::Test {
 TEST_F(Interrupted, ReadsAndWritesMoveAllBytes) {
   std::string bytes;
   for (size_t i = 0; i < 10 * kMovedBytesMax; ++i) bytes += static_cast<char>(i * 7 % 251);
-  const auto file = fs_.Open(path_, OpenMode::kCreate);
+  const auto file = fs_.Open(path_, FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok()) << file.status().ToString();
   EXPECT_EQ(Calls("open"), 2);
   const Status written = (*file)->WriteAt(3, bytes);
@@ -241,7 +241,7 @@ TEST_F(Interrupted, ReadsAndWritesMoveAllBytes) {
 }
 
 TEST_F(Interrupted, FilesAreSetAsideCutAndSynced) {
-  const auto file = fs_.Open(path_, OpenMode::kCreate);
+  const auto file = fs_.Open(path_, FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok()) << file.status().ToString();
   EXPECT_TRUE((*file)->Allocate(10'000).ok());
   EXPECT_GE(Calls("fallocate"), 2);
@@ -276,7 +276,7 @@ TEST_F(Interrupted, RoomIsSetAsideInPiecesThatEndBetweenSignals) {
   armed = false;
   constexpr uint64_t kSize = 64 << 20;
   fallocate_max = 1 << 20;
-  const auto file = fs_.Open(path_, OpenMode::kCreate);
+  const auto file = fs_.Open(path_, FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok()) << file.status().ToString();
   const Status allocated = (*file)->Allocate(kSize);
   EXPECT_TRUE(allocated.ok()) << allocated.ToString();
@@ -292,7 +292,7 @@ TEST_F(Interrupted, RoomIsSetAsideInPiecesThatEndBetweenSignals) {
 TEST_F(Interrupted, RoomThatNoSmallPieceGetsIsAnErrorInTheEnd) {
   armed = false;
   fallocate_max = 1;
-  const auto file = fs_.Open(path_, OpenMode::kCreate);
+  const auto file = fs_.Open(path_, FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok()) << file.status().ToString();
   const Status allocated = (*file)->Allocate(64 << 20);
   EXPECT_EQ(allocated.code(), Code::kIo);
@@ -360,7 +360,7 @@ TEST_F(Interrupted, RoomThatIsNoPromiseIsWarnedOfOnce) {
     file_system = type;
     for (int i = 0; i < 2; ++i) {
       const auto file =
-          fs_.Open(path_ + std::to_string(type) + std::to_string(i), OpenMode::kCreate);
+          fs_.Open(path_ + std::to_string(type) + std::to_string(i), FileOpenMode::kCreate);
       ASSERT_TRUE(file.ok()) << file.status().ToString();
       EXPECT_TRUE((*file)->Allocate(10'000).ok());
     }
@@ -379,7 +379,7 @@ TEST_F(Interrupted, OnBtrfsANewFileIsWrittenInPlaceOrThatItIsNotIsLogged) {
   SetLogSink([&said](LogLevel, const std::string& text) { said.push_back(text); });
   file_system = BTRFS_SUPER_MAGIC;
   file_flags = FS_NOATIME_FL;
-  auto file = fs_.Open(path_, OpenMode::kCreate);
+  auto file = fs_.Open(path_, FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok()) << file.status().ToString();
   EXPECT_TRUE((*file)->Allocate(10'000).ok());
   EXPECT_EQ(file_flags, FS_NOATIME_FL | FS_NOCOW_FL);
@@ -395,7 +395,7 @@ TEST_F(Interrupted, OnBtrfsANewFileIsWrittenInPlaceOrThatItIsNotIsLogged) {
       << said[0];
 
   file_flags_error = EINVAL;  // as in a directory with compression
-  file = fs_.Open(path_ + "2", OpenMode::kCreate);
+  file = fs_.Open(path_ + "2", FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok()) << file.status().ToString();
   EXPECT_TRUE((*file)->Allocate(10'000).ok());
   ASSERT_EQ(said.size(), 2u);

@@ -44,8 +44,8 @@ Status CheckMode(const struct stat& info, const std::string& what, const std::st
 }  // namespace
 
 Status CheckOwnDirectory(const std::string& path) {
-  const Descriptor fd =
-      Descriptor::Open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  const FileDescriptor fd =
+      FileDescriptor::Open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (!fd.ok()) return NoDirectoryStatus(errno, path);
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "ask about", path);

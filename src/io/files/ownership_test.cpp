@@ -79,12 +79,12 @@ TEST_F(Ownership, AFileOfAnotherUserIsRefusedForWritingAndNotChanged) {
   SetMode(file_, 0666);  // its owner lets all write: a trap
   SetMode(directory_.path(), 0777);
   ASSERT_EQ(::seteuid(kOther), 0);
-  const std::vector<Status> told = {
-      fs_.Open(file_, OpenMode::kReadWrite).status(),
-      fs_.Open(file_, OpenMode::kReadWriteCreate).status(),
-      fs_.Map(file_, 5, MapMode::kReadWrite).status(), fs_.Lock(file_, "holder").status()};
+  const std::vector<Status> told = {fs_.Open(file_, FileOpenMode::kReadWrite).status(),
+                                    fs_.Open(file_, FileOpenMode::kReadWriteCreate).status(),
+                                    fs_.Map(file_, 5, MapMode::kReadWrite).status(),
+                                    fs_.Lock(file_, "holder").status()};
   const auto read = ReadFile(fs_, file_, 100);
-  const auto own = fs_.Open(directory_ / "own", OpenMode::kReadWriteCreate);
+  const auto own = fs_.Open(directory_ / "own", FileOpenMode::kReadWriteCreate);
   ASSERT_EQ(::seteuid(0), 0);
   for (const Status& status : told) {
     EXPECT_CODE(status, Code::kInvalidArgument);
@@ -94,7 +94,7 @@ TEST_F(Ownership, AFileOfAnotherUserIsRefusedForWritingAndNotChanged) {
   EXPECT_EQ(*read, "bytes");
   EXPECT_OK(own.status());
   // Root mends and cleans for others.
-  EXPECT_OK(fs_.Open(directory_ / "own", OpenMode::kReadWrite).status());
+  EXPECT_OK(fs_.Open(directory_ / "own", FileOpenMode::kReadWrite).status());
 }
 
 }  // namespace

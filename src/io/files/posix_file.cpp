@@ -21,7 +21,7 @@
 #include "io/files/room.h"
 #include "io/files/sync_places.h"
 #include "io/memory/guarded_copy.h"
-#include "io/memory/stores.h"
+#include "io/memory/streaming_stores.h"
 
 namespace quire::io {
 namespace {
@@ -205,7 +205,7 @@ void PosixFile::StartWriteBack(uint64_t offset, uint64_t size) {
 
 Result<uint64_t> PosixFile::Size() const { return SizeOf(fd_.get(), path_); }
 
-Result<std::unique_ptr<MappedFile>> PosixMappedFile::Map(const Descriptor& fd, std::string path,
+Result<std::unique_ptr<MappedFile>> PosixMappedFile::Map(const FileDescriptor& fd, std::string path,
                                                          uint64_t size, MapMode mode) {
   QUIRE_ASSIGN_OR_RETURN(const FileIdentity identity, IdentityOf(fd.get(), path));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t present, SizeOf(fd.get(), path));
@@ -243,7 +243,7 @@ Status PosixMappedFile::Sync(uint64_t offset, uint64_t size) {
   const uint64_t end = offset + std::min(size, size_ - offset);
   if (persistent_) {
     WriteBack(data_ + offset, end - offset);
-    StoreFence();
+    DrainStreamingStores();
     return Status();
   }
   int result = 0;
@@ -254,8 +254,8 @@ Status PosixMappedFile::Sync(uint64_t offset, uint64_t size) {
 }
 
 // For this once: a mapping keeps no descriptor.
-Result<Descriptor> PosixMappedFile::OpenAgain(int access) const {
-  Descriptor fd = Descriptor::Open(path_, access | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+Result<FileDescriptor> PosixMappedFile::OpenAgain(int access) const {
+  FileDescriptor fd = FileDescriptor::Open(path_, access | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (!fd.ok()) return ErrnoStatus(errno, "open", path_);
   QUIRE_ASSIGN_OR_RETURN(const FileIdentity identity, IdentityOf(fd.get(), path_));
   if (identity == identity_) return fd;
@@ -265,7 +265,7 @@ Result<Descriptor> PosixMappedFile::OpenAgain(int access) const {
 
 // Whole pages: a store to one takes all of its blocks, and a device may have smaller ones.
 Status PosixMappedFile::SetAside(uint64_t begin, uint64_t end) {
-  QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenAgain(O_RDWR));
+  QUIRE_ASSIGN_OR_RETURN(FileDescriptor fd, OpenAgain(O_RDWR));
   const uint64_t page_end = std::min(PageEnd(end), size_);
   // For TakeLastPage: else the kernel reads some MiB ahead for one page.
   static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM));
@@ -312,7 +312,7 @@ Status PosixMappedFile::BringIn(uint64_t offset, uint64_t size, int advice) {
 
 // Reads the bytes by calls: the kernel has them in memory then, and a load finds them there.
 Status PosixMappedFile::ReadIn(uint64_t offset, uint64_t size) const {
-  QUIRE_ASSIGN_OR_RETURN(const Descriptor fd, OpenAgain(O_RDONLY));
+  QUIRE_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenAgain(O_RDONLY));
   std::vector<char> piece(std::min<uint64_t>(kFillBytes, size));
   for (const uint64_t end = offset + size; offset < end; offset += piece.size()) {
     const size_t length = std::min<uint64_t>(piece.size(), end - offset);

@@ -20,7 +20,7 @@ Result<uint64_t> SizeOf(int fd, const std::string& path);
 
 class PosixFile : public File {
  public:
-  PosixFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  PosixFile(FileDescriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
   Status ReadAt(uint64_t offset, size_t size, char* to) const override;
   Status WriteAt(uint64_t offset, Slice bytes) override;
   Status Allocate(uint64_t size) override { return AllocateRange(0, size); }
@@ -39,14 +39,14 @@ class PosixFile : public File {
  private:
   void WriteInPlace();
 
-  Descriptor fd_;
+  FileDescriptor fd_;
   std::string path_;
 };
 
 class PosixMappedFile : public MappedFile {
  public:
   /// Maps [0, size) of `fd`, which is not needed afterwards; kCorruption if the file is shorter.
-  static Result<std::unique_ptr<MappedFile>> Map(const Descriptor& fd, std::string path,
+  static Result<std::unique_ptr<MappedFile>> Map(const FileDescriptor& fd, std::string path,
                                                  uint64_t size, MapMode mode);
   ~PosixMappedFile() override;
   Status Sync(uint64_t offset, uint64_t size) override;
@@ -60,7 +60,7 @@ class PosixMappedFile : public MappedFile {
 
  private:
   Status TakeLastPage(const File& file, uint64_t end);
-  Result<Descriptor> OpenAgain(int access) const;
+  Result<FileDescriptor> OpenAgain(int access) const;
   Status ReadIn(uint64_t offset, uint64_t size) const;
   int Populate(uint64_t offset, uint64_t size, int advice);
   Status BringIn(uint64_t offset, uint64_t size, int advice);

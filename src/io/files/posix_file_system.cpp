@@ -29,14 +29,18 @@ constexpr mode_t kDirectoryPermissions = 0700;
 constexpr size_t kHolderBytesMax = 512;
 constexpr int kLockAttempts = 16;
 
-int FlagsOf(OpenMode mode) {
+int FlagsOf(FileOpenMode mode) {
   switch (mode) {
-    case OpenMode::kRead:
-    case OpenMode::kReadImmutable:
-    case OpenMode::kReadNamed: return O_RDONLY;
-    case OpenMode::kReadWrite: return O_RDWR;
-    case OpenMode::kCreate: return O_RDWR | O_CREAT | O_EXCL;
-    case OpenMode::kReadWriteCreate: return O_RDWR | O_CREAT;
+    case FileOpenMode::kRead:
+    case FileOpenMode::kReadImmutable:
+    case FileOpenMode::kReadNamed:
+      return O_RDONLY;
+    case FileOpenMode::kReadWrite:
+      return O_RDWR;
+    case FileOpenMode::kCreate:
+      return O_RDWR | O_CREAT | O_EXCL;
+    case FileOpenMode::kReadWriteCreate:
+      return O_RDWR | O_CREAT;
   }
   return O_RDONLY;
 }
@@ -44,8 +48,8 @@ int FlagsOf(OpenMode mode) {
 // Opens without following a link, and without waiting where somebody planted a named pipe.
 constexpr int kOpenFlags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 
-Result<Descriptor> OpenRegular(const std::string& path, int flags) {
-  Descriptor fd = Descriptor::Open(path, flags | kOpenFlags, kFilePermissions);
+Result<FileDescriptor> OpenRegular(const std::string& path, int flags) {
+  FileDescriptor fd = FileDescriptor::Open(path, flags | kOpenFlags, kFilePermissions);
   if (!fd.ok()) return ErrnoStatus(errno, "open", path);
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "ask about", path);
@@ -76,7 +80,7 @@ struct flock WholeFile(short type) {
 
 class PosixFileLock : public FileLock {
  public:
-  PosixFileLock(Descriptor fd, const NoFork& no_fork) : fd_(std::move(fd), no_fork) {}
+  PosixFileLock(FileDescriptor fd, const NoFork& no_fork) : fd_(std::move(fd), no_fork) {}
   ~PosixFileLock() override {
     if (fd_.get() < 0) return;  // a forked child's copy: the parent has the lock
     // Unlocked by name, not only by closing: whatever else holds the description, it is free.
@@ -125,7 +129,7 @@ Status LockDescriptor(int fd, short type, const std::string& path) {
 }
 
 Status WriteHolder(int fd, const std::string& path, const std::string& holder) {
-  Descriptor copy = Descriptor::Duplicate(fd);
+  FileDescriptor copy = FileDescriptor::Duplicate(fd);
   if (!copy.ok()) return ErrnoStatus(errno, "write the lock's holder into", path);
   PosixFile file(std::move(copy), path);
   QUIRE_RETURN_IF_ERROR(file.Truncate(0));
@@ -146,18 +150,18 @@ void WarnOfUnsynced(const std::string& directory, int error) {
 
 class PosixFs : public FileSystem {
  public:
-  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
-    QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenRegular(path, FlagsOf(mode)));
-    if (mode == OpenMode::kReadImmutable || mode == OpenMode::kReadNamed) {
+  Result<std::unique_ptr<File>> Open(const std::string& path, FileOpenMode mode) override {
+    QUIRE_ASSIGN_OR_RETURN(FileDescriptor fd, OpenRegular(path, FlagsOf(mode)));
+    if (mode == FileOpenMode::kReadImmutable || mode == FileOpenMode::kReadNamed) {
       return NewImmutableFile(std::move(fd), path, FlagsOf(mode) | kOpenFlags,
-                              mode == OpenMode::kReadNamed);
+                              mode == FileOpenMode::kReadNamed);
     }
     return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path));
   }
 
   Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size,
                                           MapMode mode) override {
-    QUIRE_ASSIGN_OR_RETURN(const Descriptor fd,
+    QUIRE_ASSIGN_OR_RETURN(const FileDescriptor fd,
                            OpenRegular(path, mode == MapMode::kRead ? O_RDONLY : O_RDWR));
     return PosixMappedFile::Map(fd, path, size, mode);
   }
@@ -210,7 +214,7 @@ class PosixFs : public FileSystem {
 
 Result<std::vector<FileInfo>> PosixFs::List(const std::string& directory) {
   // Links are followed: what is listed was opened, and checked, by the same path before.
-  Descriptor fd = Descriptor::Open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  FileDescriptor fd = FileDescriptor::Open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!fd.ok()) return ErrnoStatus(errno, "list", directory);
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.get()), ::closedir);
   if (!stream) return ErrnoStatus(errno, "list", directory);
@@ -241,7 +245,7 @@ Result<std::vector<FileInfo>> PosixFs::List(const std::string& directory) {
   return files;
 }
 
-Status SyncOpen(const Descriptor& fd, const std::string& directory) {
+Status SyncOpen(const FileDescriptor& fd, const std::string& directory) {
   int result = 0;
   do {
     result = ::fsync(fd.get());
@@ -256,7 +260,7 @@ Status SyncOpen(const Descriptor& fd, const std::string& directory) {
 
 Status PosixFs::SyncDirectory(const std::string& directory) {
   // Links are followed: directories above a repository may be reached through them ($SCRATCH).
-  const Descriptor fd = Descriptor::Open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const FileDescriptor fd = FileDescriptor::Open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!fd.ok() && errno == EACCES) {
     WarnOfUnsynced(directory, errno);  // one may make files in it, and not read it
     return Status();
@@ -276,7 +280,7 @@ Result<std::unique_ptr<FileLock>> PosixFs::Lock(const std::string& path,
                                                 const std::string& holder) {
   for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
     const NoFork no_fork;
-    QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenRegular(path, O_RDWR | O_CREAT));
+    QUIRE_ASSIGN_OR_RETURN(FileDescriptor fd, OpenRegular(path, O_RDWR | O_CREAT));
     const Status locked = LockDescriptor(fd.get(), F_WRLCK, path);
     if (locked.code() == Code::kNotFound) continue;
     QUIRE_RETURN_IF_ERROR(locked);
@@ -290,7 +294,7 @@ Result<std::unique_ptr<FileLock>> PosixFs::Lock(const std::string& path,
 
 Result<std::unique_ptr<FileLock>> PosixFs::LockShared(const std::string& path) {
   const NoFork no_fork;
-  QUIRE_ASSIGN_OR_RETURN(Descriptor fd, OpenRegular(path, O_RDONLY));
+  QUIRE_ASSIGN_OR_RETURN(FileDescriptor fd, OpenRegular(path, O_RDONLY));
   const Status locked = LockDescriptor(fd.get(), F_RDLCK, path);
   // Where there are no locks Lock fails, too: nobody can write what is read.
   if (!locked.ok() && locked.code() != Code::kUnsupported) return locked;
@@ -298,7 +302,7 @@ Result<std::unique_ptr<FileLock>> PosixFs::LockShared(const std::string& path) {
 }
 
 Result<std::string> PosixFs::LockHolder(const std::string& path) {
-  const Result<Descriptor> fd = OpenRegular(path, O_RDONLY);
+  const Result<FileDescriptor> fd = OpenRegular(path, O_RDONLY);
   if (fd.status().code() == Code::kNotFound) return std::string();
   QUIRE_RETURN_IF_ERROR(fd.status());
   struct flock region = WholeFile(F_RDLCK);  // which only Lock's stands against

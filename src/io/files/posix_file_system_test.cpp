@@ -42,8 +42,8 @@ TEST(PosixFileSystem, FilesAndDirectoriesAreTheUsersAlone) {
   const TempDirectory directory;
   const mode_t mask = ::umask(0);
   EXPECT_TRUE(PosixFileSystem().MakeDirectory(directory / "d").ok());
-  EXPECT_TRUE(PosixFileSystem().Open(directory / "f", OpenMode::kCreate).ok());
-  EXPECT_TRUE(PosixFileSystem().Open(directory / "g", OpenMode::kReadWriteCreate).ok());
+  EXPECT_TRUE(PosixFileSystem().Open(directory / "f", FileOpenMode::kCreate).ok());
+  EXPECT_TRUE(PosixFileSystem().Open(directory / "g", FileOpenMode::kReadWriteCreate).ok());
   EXPECT_TRUE(PosixFileSystem().Lock(directory / "L", "me").ok());
   ::umask(mask);
   EXPECT_EQ(ModeOf(directory / "d"), 0700u);
@@ -67,14 +67,14 @@ TEST(PosixFileSystem, TheDirectoryAboveMayBeALink) {
 TEST(PosixFileSystem, PlantedLinksAreNotFollowed) {
   const TempDirectory directory;
   std::filesystem::create_directory(directory / "elsewhere");
-  { ASSERT_TRUE(PosixFileSystem().Open(directory / "target", OpenMode::kCreate).ok()); }
+  { ASSERT_TRUE(PosixFileSystem().Open(directory / "target", FileOpenMode::kCreate).ok()); }
   std::filesystem::create_symlink(directory / "target", directory / "link");
   std::filesystem::create_symlink(directory / "missing", directory / "dangling");
   std::filesystem::create_symlink(directory / "elsewhere", directory / "dirlink");
   FileSystem& fs = PosixFileSystem();
-  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kReadImmutable, OpenMode::kReadNamed,
-                              OpenMode::kReadWrite, OpenMode::kCreate,
-                              OpenMode::kReadWriteCreate}) {
+  for (const FileOpenMode mode :
+       {FileOpenMode::kRead, FileOpenMode::kReadImmutable, FileOpenMode::kReadNamed,
+        FileOpenMode::kReadWrite, FileOpenMode::kCreate, FileOpenMode::kReadWriteCreate}) {
     EXPECT_EQ(fs.Open(directory / "link", mode).status().code(), Code::kInvalidArgument);
     EXPECT_EQ(fs.Open(directory / "dangling", mode).status().code(), Code::kInvalidArgument);
   }
@@ -90,7 +90,7 @@ TEST(PosixFileSystem, ALinkInTheDirectorysPlaceIsCalledALink) {
   const TempDirectory directory;
   std::filesystem::create_directory(directory / "elsewhere");
   std::filesystem::create_symlink(directory / "elsewhere", directory / "link");
-  { ASSERT_TRUE(PosixFileSystem().Open(directory / "file", OpenMode::kCreate).ok()); }
+  { ASSERT_TRUE(PosixFileSystem().Open(directory / "file", FileOpenMode::kCreate).ok()); }
   FileSystem& fs = PosixFileSystem();
   const std::string link = directory / "link";
   for (const Status& status :
@@ -106,10 +106,10 @@ TEST(PosixFileSystem, ALinkInTheDirectorysPlaceIsCalledALink) {
 TEST(PosixFileSystem, PlantedPipesAreRefusedAtOnce) {
   const TempDirectory directory;
   ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
-  const auto file = PosixFileSystem().Open(directory / "pipe", OpenMode::kReadWrite);
+  const auto file = PosixFileSystem().Open(directory / "pipe", FileOpenMode::kReadWrite);
   EXPECT_EQ(file.status().code(), Code::kInvalidArgument);
   EXPECT_EQ(file.status().message(), directory / "pipe" + " is not a regular file; remove it");
-  EXPECT_FALSE(PosixFileSystem().Open(directory / "pipe", OpenMode::kRead).ok());
+  EXPECT_FALSE(PosixFileSystem().Open(directory / "pipe", FileOpenMode::kRead).ok());
 }
 
 TEST(PosixFileSystem, DirectoriesOpenToEverybodyAreRefused) {
@@ -141,8 +141,7 @@ TEST(PosixFileSystem, SomebodyElsesDirectoryIsRefusedWithTheOwner) {
 
 TEST(PosixFileSystem, ErrorsSayWhatWhereWhyAndWhatToDo) {
   const TempDirectory directory;
-  const Status status =
-      PosixFileSystem().Open(directory / "no/f", OpenMode::kCreate).status();
+  const Status status = PosixFileSystem().Open(directory / "no/f", FileOpenMode::kCreate).status();
   EXPECT_EQ(status.message(), "cannot open " + directory / "no/f" + ": No such file or directory");
   EXPECT_EQ(PosixFileSystem().MakeDirectory(directory / "no/d").ToString(),
             "not found: cannot make the directory " + directory / "no/d" +
@@ -228,7 +227,7 @@ TEST(PosixFileSystem, AMappedFileKeepsNoDescriptor) {
 TEST(PosixFileSystem, AFullDeviceIsNoSpaceAndItsFailedSyncIsNot) {
   // /dev/full is no regular file, so a limit on file size stands in for the real thing.
   const TempDirectory directory;
-  auto file = PosixFileSystem().Open(directory / "f", OpenMode::kCreate);
+  auto file = PosixFileSystem().Open(directory / "f", FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok());
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   struct rlimit before;
@@ -251,7 +250,7 @@ TEST(PosixFileSystem, AFullDeviceIsNoSpaceAndItsFailedSyncIsNot) {
 
 TEST(PosixFileSystem, AllocateTakesRoom) {
   const TempDirectory directory;
-  auto file = PosixFileSystem().Open(directory / "f", OpenMode::kCreate);
+  auto file = PosixFileSystem().Open(directory / "f", FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok());
   ASSERT_TRUE((*file)->Allocate(1 << 20).ok());
   struct stat info;
@@ -262,7 +261,7 @@ TEST(PosixFileSystem, AllocateTakesRoom) {
 TEST(PosixFileSystem, AllocatingByWritingTakesRoomAndKeepsContents) {
   const TempDirectory directory;
   const std::string path = directory / "f";
-  PosixFile file(Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)), path);
+  PosixFile file(FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)), path);
   ASSERT_TRUE(file.WriteAt(0, "front").ok());
   ASSERT_TRUE(file.WriteAt(1'500'000, "behind a hole").ok());
   ASSERT_TRUE(file.AllocateByWriting(0, 3'000'000).ok());
@@ -280,7 +279,7 @@ TEST(PosixFileSystem, AllocatingByWritingTakesRoomAndKeepsContents) {
 TEST(PosixFileSystem, AllocatingARangeTouchesNothingElse) {
   const TempDirectory directory;
   const std::string path = directory / "f";
-  PosixFile file(Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)), path);
+  PosixFile file(FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)), path);
   ASSERT_TRUE(file.Truncate(4 << 20).ok());
   ASSERT_TRUE(file.AllocateByWriting(1 << 20, 1 << 20).ok());
   ASSERT_TRUE(file.AllocateRange(2 << 20, 1 << 20).ok());
@@ -301,7 +300,7 @@ TEST(PosixFileSystem, AMappingSetsRoomAsideInItsOwnFileAlone) {
     struct stat info;
     return ::stat(file.c_str(), &info) == 0 ? info.st_blocks * 512 : -1;
   };
-  auto file = PosixFileSystem().Open(path, OpenMode::kCreate);
+  auto file = PosixFileSystem().Open(path, FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok() && (*file)->Allocate(64 << 10).ok() && (*file)->Truncate(4 << 20).ok());
   auto map = PosixFileSystem().Map(path, 4 << 20, MapMode::kReadWrite);
   ASSERT_TRUE(map.ok());
@@ -326,7 +325,7 @@ TEST(PosixFileSystem, TheLastPageOfTheRoomIsTakenWithTheRoom) {
   constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
   const TempDirectory directory;
   const std::string path = directory / "f";
-  auto file = PosixFileSystem().Open(path, OpenMode::kCreate);
+  auto file = PosixFileSystem().Open(path, FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok() && (*file)->Allocate(64 << 10).ok() && (*file)->Truncate(4 << 20).ok());
   auto map = PosixFileSystem().Map(path, 4 << 20, MapMode::kReadWrite);
   ASSERT_TRUE(map.ok());
@@ -425,7 +424,7 @@ TEST(PosixFileSystem, ALockOutlivesOtherDescriptorsOfItsFile) {
 
 TEST(PosixFileSystem, StoresToAMappingSurviveAKill) {
   const TempDirectory directory;
-  auto file = PosixFileSystem().Open(directory / "f", OpenMode::kCreate);
+  auto file = PosixFileSystem().Open(directory / "f", FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok() && (*file)->Allocate(4096).ok());
   const pid_t child = ::fork();
   if (child == 0) {

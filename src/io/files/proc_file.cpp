@@ -71,7 +71,7 @@ uint64_t LimitOfLine(const std::string& root, std::string_view line) {
 }  // namespace
 
 std::string ReadProcFile(const std::string& path) {
-  const Descriptor fd = Descriptor::Open(path, O_RDONLY | O_CLOEXEC);
+  const FileDescriptor fd = FileDescriptor::Open(path, O_RDONLY | O_CLOEXEC);
   if (!fd.ok()) return "";
   std::string text(kProcBytesMax, '\0');
   size_t size = 0;

@@ -51,15 +51,15 @@ class ReadMapTest : public ::testing::Test {
   }
   void Write(std::string bytes) {
     bytes_ = std::move(bytes);
-    auto file = PosixFileSystem().Open(path(), OpenMode::kReadWriteCreate);
+    auto file = PosixFileSystem().Open(path(), FileOpenMode::kReadWriteCreate);
     ASSERT_TRUE(file.ok() && (*file)->Truncate(0).ok() && (*file)->WriteAt(0, bytes_).ok());
   }
   std::unique_ptr<ReadMap> TryMap() {
-    const Descriptor fd(::open(path().c_str(), O_RDONLY | O_CLOEXEC));
+    const FileDescriptor fd(::open(path().c_str(), O_RDONLY | O_CLOEXEC));
     return ReadMap::TryMap(fd.get(), clock_);
   }
   std::unique_ptr<File> Open() {
-    auto file = PosixFileSystem().Open(path(), OpenMode::kReadImmutable);
+    auto file = PosixFileSystem().Open(path(), FileOpenMode::kReadImmutable);
     EXPECT_TRUE(file.ok());
     return std::move(*file);
   }
@@ -241,7 +241,7 @@ TEST(ReadMap, FilesThatAreNotOnALocalDeviceAreReadAllTheSame) {
   }
   EXPECT_TRUE(ReadMap::SuitsFileSystem(0xEF53));
   // /proc stands in for them: its files cannot be mapped.
-  auto file = PosixFileSystem().Open("/proc/self/cmdline", OpenMode::kReadImmutable);
+  auto file = PosixFileSystem().Open("/proc/self/cmdline", FileOpenMode::kReadImmutable);
   ASSERT_TRUE(file.ok());
   char first = 0;
   EXPECT_TRUE((*file)->ReadAt(0, 1, &first).ok());
@@ -250,8 +250,8 @@ TEST(ReadMap, FilesThatAreNotOnALocalDeviceAreReadAllTheSame) {
 
 TEST(ReadMap, AnEmptyFileIsNotMapped) {
   const test::TempDirectory directory;
-  ASSERT_TRUE(PosixFileSystem().Open(directory / "f", OpenMode::kCreate).ok());
-  auto file = PosixFileSystem().Open(directory / "f", OpenMode::kReadImmutable);
+  ASSERT_TRUE(PosixFileSystem().Open(directory / "f", FileOpenMode::kCreate).ok());
+  auto file = PosixFileSystem().Open(directory / "f", FileOpenMode::kReadImmutable);
   ASSERT_TRUE(file.ok());
   char to = 'x';
   EXPECT_TRUE((*file)->ReadAt(0, 0, &to).ok());

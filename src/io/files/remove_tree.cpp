@@ -20,9 +20,9 @@ constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 constexpr int kLevelsMax = 64;
 
 // Returns at most `most` names.
-Result<std::vector<std::string>> NamesIn(const Descriptor& directory, const std::string& path,
+Result<std::vector<std::string>> NamesIn(const FileDescriptor& directory, const std::string& path,
                                          size_t most) {
-  Descriptor own = Descriptor::Duplicate(directory.get());
+  FileDescriptor own = FileDescriptor::Duplicate(directory.get());
   if (!own.ok()) return ErrnoStatus(errno, "open the directory", path);
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(own.get()), ::closedir);
   if (!stream) return ErrnoStatus(errno, "list", path);
@@ -43,7 +43,7 @@ Result<std::vector<std::string>> NamesIn(const Descriptor& directory, const std:
 
 // Removes what is in an open directory: another one that takes its name meanwhile is not touched.
 // True if the directory is empty now.
-Result<bool> RemoveContents(const Descriptor& directory, const std::string& path, int level,
+Result<bool> RemoveContents(const FileDescriptor& directory, const std::string& path, int level,
                             size_t* most) {
   if (level == kLevelsMax) {
     return Status(Code::kInvalidArgument, path + " is too deep to be removed");
@@ -61,7 +61,7 @@ Result<bool> RemoveContents(const Descriptor& directory, const std::string& path
     }
     if (errno != EISDIR) return ErrnoStatus(errno, "remove", below);
     base::SyncPoint("io.remove_tree.directory");
-    const Descriptor inner(::openat(directory.get(), name.c_str(), kFlags));
+    const FileDescriptor inner(::openat(directory.get(), name.c_str(), kFlags));
     if (!inner.ok()) return NoDirectoryStatus(errno, below);
     QUIRE_ASSIGN_OR_RETURN(const bool empty, RemoveContents(inner, below, level + 1, most));
     if (!empty || *most == 0) return false;
@@ -77,7 +77,7 @@ Result<bool> RemoveContents(const Descriptor& directory, const std::string& path
 
 Result<bool> RemoveSomeAt(const std::string& directory, size_t* most) {
   {
-    const Descriptor fd = Descriptor::Open(directory, kFlags);
+    const FileDescriptor fd = FileDescriptor::Open(directory, kFlags);
     if (!fd.ok()) return NoDirectoryStatus(errno, directory);
     QUIRE_ASSIGN_OR_RETURN(const bool empty, RemoveContents(fd, directory, 0, most));
     if (!empty || *most == 0) return false;

@@ -26,8 +26,8 @@ Status PollerStatus(const char* action) {
 }  // namespace
 
 Result<std::unique_ptr<Poller>> Poller::New() {
-  Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
-  Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+  FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll.ok() || !wake.ok()) return PollerStatus("make");
   std::unique_ptr<Poller> poller(new Poller(std::move(epoll), std::move(wake)));
   QUIRE_RETURN_IF_ERROR(poller->Add(poller->wake_.get(), kWakeToken));
@@ -80,7 +80,7 @@ void Poller::Wake() {
   [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
 }
 
-Result<Descriptor> StopSignals() {
+Result<FileDescriptor> StopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -89,7 +89,7 @@ Result<Descriptor> StopSignals() {
   sigaddset(&blocked, SIGPIPE);
   const int error = ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   if (error != 0) return ErrnoStatus(error, "block", "signals");
-  Descriptor fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  FileDescriptor fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd.ok()) return ErrnoStatus(errno, "listen for", "signals");
   return fd;
 }

@@ -29,13 +29,14 @@ class Poller {
   void Wake();
 
  private:
-  Poller(Descriptor epoll, Descriptor wake) : epoll_(std::move(epoll)), wake_(std::move(wake)) {}
-  Descriptor epoll_;
-  Descriptor wake_;
+  Poller(FileDescriptor epoll, FileDescriptor wake)
+      : epoll_(std::move(epoll)), wake_(std::move(wake)) {}
+  FileDescriptor epoll_;
+  FileDescriptor wake_;
 };
 
 /// From now on SIGTERM, SIGINT and SIGPIPE end nothing, in threads that are started later neither:
 /// the descriptor can be read once one of the first two has come.
-Result<Descriptor> StopSignals();
+Result<FileDescriptor> StopSignals();
 
 }  // namespace quire::io

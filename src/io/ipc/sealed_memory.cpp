@@ -19,7 +19,7 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 }  // namespace
 
 Result<std::unique_ptr<SealedMemory>> SealedMemory::Create(uint64_t size) {
-  Descriptor fd(::memfd_create("quire-requests", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  FileDescriptor fd(::memfd_create("quire-requests", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.ok()) return ErrnoStatus(errno, "make", kWhat);
   // Room is set aside: stores to it never meet a full machine.
   const int error = SetAside(fd.get(), 0, size);
@@ -30,7 +30,7 @@ Result<std::unique_ptr<SealedMemory>> SealedMemory::Create(uint64_t size) {
   return memory;
 }
 
-Result<std::unique_ptr<SealedMemory>> SealedMemory::Map(Descriptor fd, uint64_t size) {
+Result<std::unique_ptr<SealedMemory>> SealedMemory::Map(FileDescriptor fd, uint64_t size) {
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "ask about", kWhat);
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);

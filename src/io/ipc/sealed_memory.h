@@ -19,7 +19,7 @@ class SealedMemory {
   static Result<std::unique_ptr<SealedMemory>> Create(uint64_t size);
   /// Maps memory that another process created. kCorruption: it has not `size` bytes, or is not
   /// sealed.
-  static Result<std::unique_ptr<SealedMemory>> Map(Descriptor fd, uint64_t size);
+  static Result<std::unique_ptr<SealedMemory>> Map(FileDescriptor fd, uint64_t size);
   ~SealedMemory();
   SealedMemory(const SealedMemory&) = delete;
   SealedMemory& operator=(const SealedMemory&) = delete;
@@ -29,10 +29,10 @@ class SealedMemory {
   int fd() const { return fd_.get(); }
 
  private:
-  SealedMemory(Descriptor fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}
+  SealedMemory(FileDescriptor fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}
   Status MapAll();
 
-  Descriptor fd_;
+  FileDescriptor fd_;
   char* data_ = nullptr;
   uint64_t size_ = 0;
 };

@@ -102,11 +102,11 @@ Status CheckRegion(int fd, uint64_t size, const std::string& path) {
 Result<std::unique_ptr<SharedMemory>> SharedMemory::Create(uint64_t size, uint64_t room) {
   if (size == 0) return Status(Code::kInvalidArgument, "shared memory of no bytes was asked for");
   std::unique_ptr<SharedMemory> memory(new SharedMemory);
-  Descriptor fd(-1);
+  FileDescriptor fd(-1);
   for (int attempt = 0; !fd.ok() && attempt < kNameAttempts; ++attempt) {
     memory->name_ = NewName();
-    fd = Descriptor::Open(kDirectory + memory->name_,
-                          O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    fd = FileDescriptor::Open(kDirectory + memory->name_,
+                              O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (!fd.ok() && errno != EEXIST) break;
   }
   const std::string path = kDirectory + memory->name_;
@@ -145,7 +145,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::Open(const std::string& name
   const std::string path = kDirectory + name;
   if (size > size_limit.load()) return ShmStatus(ENOMEM, "open", path);
   const int mode = access == Access::kRead ? O_RDONLY : O_RDWR;
-  const Descriptor fd = Descriptor::Open(path, mode | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  const FileDescriptor fd = FileDescriptor::Open(path, mode | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (!fd.ok()) {
     if (errno == ENOENT) return ErrnoStatus(errno, "open", path);
     return ShmStatus(errno, "open", path);

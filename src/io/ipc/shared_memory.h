@@ -55,7 +55,7 @@ class SharedMemory {
   uint64_t size_ = 0;
   std::string name_;
   bool owner_ = false;
-  Descriptor fd_{-1};  // while not all room is set aside
+  FileDescriptor fd_{-1};  // while not all room is set aside
 };
 
 /// The directory of this user for `purpose` in shared memory: "/dev/shm/quire-<purpose>-<user>". It

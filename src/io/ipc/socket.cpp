@@ -82,8 +82,8 @@ Result<AddressList> Resolve(const std::string& address, int flags) {
   return AddressList(found, ::freeaddrinfo);
 }
 
-Descriptor NewSocket(int family) {
-  return Descriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+FileDescriptor NewSocket(int family) {
+  return FileDescriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 void SetOption(int fd, int level, int option) {
@@ -112,7 +112,7 @@ Result<std::string> NameOf(const sockaddr_storage& name, socklen_t size, bool po
 
 // A local socket's name has room for 107 bytes: it is reached through the directory's descriptor.
 struct LocalName {
-  Descriptor directory{-1};
+  FileDescriptor directory{-1};
   sockaddr_un address = {};
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
@@ -120,7 +120,7 @@ struct LocalName {
 
 Result<LocalName> NameIn(const std::string& directory, const std::string& name) {
   LocalName local;
-  local.directory = Descriptor::Open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  local.directory = FileDescriptor::Open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (!local.directory.ok()) return ErrnoStatus(errno, "open the directory", directory);
   const std::string path = "/proc/self/fd/" + std::to_string(local.directory.get()) + "/" + name;
   local.address.sun_family = AF_UNIX;
@@ -151,7 +151,7 @@ uint32_t UserId() {
 
 Result<Socket> Socket::ListenTcp(const std::string& address) {
   QUIRE_ASSIGN_OR_RETURN(const AddressList list, Resolve(address, AI_PASSIVE));
-  Descriptor fd = NewSocket(list->ai_family);
+  FileDescriptor fd = NewSocket(list->ai_family);
   if (!fd.ok()) return SocketStatus(errno, "make a socket");
   SetOption(fd.get(), SOL_SOCKET, SO_REUSEADDR);  // a daemon that starts again
   if (::bind(fd.get(), list->ai_addr, list->ai_addrlen) != 0 || ::listen(fd.get(), kBacklog) != 0) {
@@ -188,7 +188,7 @@ Status Socket::Connect(const addrinfo& to, uint64_t deadline_ns) {
 
 Result<Socket> Socket::ListenLocal(const std::string& directory, const std::string& name) {
   QUIRE_ASSIGN_OR_RETURN(const LocalName local, NameIn(directory, name));
-  Descriptor fd = NewSocket(AF_UNIX);
+  FileDescriptor fd = NewSocket(AF_UNIX);
   if (!fd.ok()) return SocketStatus(errno, "make a socket");
   ::unlink(local.address.sun_path);  // not there is as good
   // The mode of the socket before it has its name: nobody else ever sees it open.
@@ -210,7 +210,7 @@ Result<Socket> Socket::ConnectLocal(const std::string& directory, const std::str
 }
 
 Result<Socket> Socket::Accept() {
-  Descriptor fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  FileDescriptor fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (fd.ok()) {
     TuneTcp(fd.get());
     return Socket(std::move(fd));
@@ -339,7 +339,7 @@ Status Socket::AskPeerToEnd() const {
     return Status(Code::kInvalidArgument,
                   "the peer is in a container whose processes are not seen here; end it there");
   }
-  const Descriptor living(static_cast<int>(::syscall(SYS_pidfd_open, credentials.pid, 0)));
+  const FileDescriptor living(static_cast<int>(::syscall(SYS_pidfd_open, credentials.pid, 0)));
   const bool known = living.ok() || errno == ENOSYS;  // kernels before 5.3 tell by number only
   if (!known && errno != ESRCH) return ErrnoStatus(errno, "end", process);
   // Its connection stands: its number has not been given to another.
@@ -374,7 +374,7 @@ Status Socket::SendRefusal() {
   return sent == 1 ? Status() : Status(Code::kPeerFailed, "the peer reads nothing");
 }
 
-Result<Descriptor> Socket::ReceiveDescriptor(uint64_t deadline_ns) {
+Result<FileDescriptor> Socket::ReceiveDescriptor(uint64_t deadline_ns) {
   QUIRE_RETURN_IF_ERROR(Await(POLLIN, deadline_ns));
   char byte = 0;
   iovec part = {&byte, 1};
@@ -396,7 +396,7 @@ Result<Descriptor> Socket::ReceiveDescriptor(uint64_t deadline_ns) {
   }
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(head), sizeof fd);
-  return Descriptor(fd);
+  return FileDescriptor(fd);
 }
 
 }  // namespace quire::io

@@ -64,18 +64,18 @@ class Socket {
   /// Instead of a descriptor: there is no room for one more.
   Status SendRefusal();
   /// kBusy: the peer refused. kPeerFailed: it sent none.
-  Result<Descriptor> ReceiveDescriptor(uint64_t deadline_ns);
+  Result<FileDescriptor> ReceiveDescriptor(uint64_t deadline_ns);
 
   int fd() const { return fd_.get(); }
   bool ok() const { return fd_.ok(); }
   Socket() : fd_(-1) {}
-  explicit Socket(Descriptor fd) : fd_(std::move(fd)) {}
+  explicit Socket(FileDescriptor fd) : fd_(std::move(fd)) {}
 
  private:
   Status Connect(const addrinfo& to, uint64_t deadline_ns);
   Status Await(short events, uint64_t deadline_ns) const;
   void WakeAt(size_t bytes);
-  Descriptor fd_;
+  FileDescriptor fd_;
   int wake_at_ = 1;  // SO_RCVLOWAT
 };
 

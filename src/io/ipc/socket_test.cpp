@@ -158,11 +158,11 @@ TEST(Socket, HandsOverMemoryThatBothSee) {
 }
 
 TEST(SealedMemory, RefusesWhatCouldBePulledAway) {
-  Descriptor open(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  FileDescriptor open(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(open.get(), 4096), 0);
   EXPECT_EQ(SealedMemory::Map(std::move(open), 4096).status().code(), Code::kCorruption);
   auto small = SealedMemory::Create(4096);
-  Descriptor copy(::dup((*small)->fd()));
+  FileDescriptor copy(::dup((*small)->fd()));
   EXPECT_EQ(SealedMemory::Map(std::move(copy), 8192).status().code(), Code::kCorruption);
 }
 

@@ -15,7 +15,7 @@ namespace {
 class FileSections : public testing::Test {
  protected:
   FileSections() {
-    auto file = fs_->Open("/file", OpenMode::kReadWriteCreate);
+    auto file = fs_->Open("/file", FileOpenMode::kReadWriteCreate);
     EXPECT_OK(file.status());
     file_ = std::move(*file);
     EXPECT_OK(file_->WriteAt(0, "0123456789"));

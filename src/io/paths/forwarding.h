@@ -42,7 +42,7 @@ class ForwardingFileSystem : public FileSystem {
   /// `base` outlives it and what it hands out.
   explicit ForwardingFileSystem(FileSystem& base) : base_(base) {}
 
-  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
+  Result<std::unique_ptr<File>> Open(const std::string& path, FileOpenMode mode) override {
     return At(path).Open(path, mode);
   }
   Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size,

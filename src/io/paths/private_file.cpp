@@ -12,7 +12,7 @@
 namespace quire::io {
 
 Result<std::string> ReadPrivateFile(const std::string& path, uint64_t size_max) {
-  Descriptor fd = Descriptor::Open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  FileDescriptor fd = FileDescriptor::Open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (!fd.ok()) return ErrnoStatus(errno, "open", path);
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "ask about", path);

@@ -96,7 +96,7 @@ class FaultPlan {
 };
 
 // What the calls are that may ask for more than reading.
-uint32_t OpenOps(OpenMode mode) {
+uint32_t OpenOps(FileOpenMode mode) {
   return OnlyReads(mode) ? kFaultOpen : kFaultOpen | kFaultWritable;
 }
 
@@ -229,7 +229,7 @@ class FaultFs : public FaultFileSystem {
  public:
   explicit FaultFs(FileSystem& base) : base_(base) {}
 
-  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
+  Result<std::unique_ptr<File>> Open(const std::string& path, FileOpenMode mode) override {
     QUIRE_RETURN_IF_ERROR(plan_.Call(OpenOps(mode), "open", path));
     QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, base_.Open(path, mode));
     return std::unique_ptr<File>(std::make_unique<FaultFile>(&plan_, std::move(file)));

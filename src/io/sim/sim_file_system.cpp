@@ -206,7 +206,7 @@ class SimFileLock : public FileLock {
 
 class SimFs : public SimFileSystem {
  public:
-  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override;
+  Result<std::unique_ptr<File>> Open(const std::string& path, FileOpenMode mode) override;
   Result<std::unique_ptr<MappedFile>> Map(const std::string& path, uint64_t size,
                                           MapMode mode) override;
   Status Rename(const std::string& from, const std::string& to) override;
@@ -269,13 +269,13 @@ class SimFs : public SimFileSystem {
   mutable SimState state_;
 };
 
-Result<std::unique_ptr<File>> SimFs::Open(const std::string& path, OpenMode mode) {
+Result<std::unique_ptr<File>> SimFs::Open(const std::string& path, FileOpenMode mode) {
   const Guard guard(state_.mutex);
   QUIRE_RETURN_IF_ERROR(state_.CheckAlive());
   QUIRE_ASSIGN_OR_RETURN(SimPlace place, state_.Find(path));
-  const bool may_create = mode == OpenMode::kCreate || mode == OpenMode::kReadWriteCreate;
+  const bool may_create = mode == FileOpenMode::kCreate || mode == FileOpenMode::kReadWriteCreate;
   if (!place.node && !may_create) return ErrnoStatus(ENOENT, "open", path);
-  if (place.node && mode == OpenMode::kCreate) return ErrnoStatus(EEXIST, "open", path);
+  if (place.node && mode == FileOpenMode::kCreate) return ErrnoStatus(EEXIST, "open", path);
   if (place.node && place.node->is_directory) return ErrnoStatus(EISDIR, "open", path);
   if (!place.node) place.node = Create(place);
   const bool writable = !OnlyReads(mode);

@@ -23,7 +23,7 @@ constexpr int kSeeds = 300;  // enough that every fate of a page is seen
 class SimFileSystemTest : public ::testing::Test {
  protected:
   std::unique_ptr<File> Create(const std::string& path) {
-    auto file = fs().Open(path, OpenMode::kReadWriteCreate);
+    auto file = fs().Open(path, FileOpenMode::kReadWriteCreate);
     EXPECT_TRUE(file.ok()) << file.status().ToString();
     return std::move(file).value();
   }
@@ -282,7 +282,7 @@ TEST_F(SimFileSystemTest, CrashesAfterTheGivenStepAndThenFailsEverything) {
   EXPECT_EQ(file->Sync().code(), Code::kIo);
   EXPECT_EQ(file->Truncate(0).code(), Code::kIo);
   EXPECT_EQ((*map)->Sync(0, 3).code(), Code::kIo);
-  EXPECT_EQ(fs().Open("/g", OpenMode::kCreate).status().code(), Code::kIo);
+  EXPECT_EQ(fs().Open("/g", FileOpenMode::kCreate).status().code(), Code::kIo);
   EXPECT_EQ(fs().Map("/f", 1, MapMode::kRead).status().code(), Code::kIo);
   EXPECT_EQ(fs().Rename("/f", "/g").code(), Code::kIo);
   EXPECT_EQ(fs().Unlink("/f").code(), Code::kIo);
@@ -372,7 +372,7 @@ TEST_F(SimFileSystemTest, TheWriteUnderWayAtTheCrashMayLeaveAPart) {
 // instead of that call must not be found.
 TEST_F(SimFileSystemTest, NoWriteOfAThreadWasUnderWayBehindAnotherCallThatFailed) {
   const std::function<Status()> others[] = {
-      [this] { return fs().Open("/f", OpenMode::kRead).status(); },
+      [this] { return fs().Open("/f", FileOpenMode::kRead).status(); },
       [this] { return fs().SyncDirectory("/"); }, [this] { return fs().Exists("/f").status(); }};
   for (const auto& other : others) {
     for (int seed = 0; seed < kSeeds; ++seed) {
@@ -506,7 +506,7 @@ class FaultFileSystemTest : public ::testing::Test {
 };
 
 TEST_F(FaultFileSystemTest, FailsTheChosenCallsAndCounts) {
-  auto file = fs_->Open("/f", OpenMode::kCreate);
+  auto file = fs_->Open("/f", FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok());
   fs_->FailAt(kFaultWrite, 2, 2, Code::kNoSpace);
   EXPECT_TRUE((*file)->WriteAt(0, "1").ok());
@@ -527,7 +527,7 @@ TEST_F(FaultFileSystemTest, FailsTheChosenCallsAndCounts) {
 }
 
 TEST_F(FaultFileSystemTest, AFailingWriteHasWrittenItsFirstHalf) {
-  auto file = fs_->Open("/f", OpenMode::kCreate);
+  auto file = fs_->Open("/f", FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok());
   fs_->FailAt(kFaultWrite, 1, 1, Code::kIo);
   EXPECT_FALSE((*file)->WriteAt(0, "12345678").ok());
@@ -535,13 +535,13 @@ TEST_F(FaultFileSystemTest, AFailingWriteHasWrittenItsFirstHalf) {
 }
 
 TEST_F(FaultFileSystemTest, EveryOperationCanFail) {
-  auto file = fs_->Open("/f", OpenMode::kCreate);
+  auto file = fs_->Open("/f", FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok() && (*file)->Allocate(10).ok());
   auto map = fs_->Map("/f", 10, MapMode::kReadWrite);
   ASSERT_TRUE(map.ok());
   fs_->FailAt(kFaultAll, 1, ~uint64_t{0}, Code::kIo);
   char byte;
-  EXPECT_EQ(fs_->Open("/f", OpenMode::kRead).status().code(), Code::kIo);
+  EXPECT_EQ(fs_->Open("/f", FileOpenMode::kRead).status().code(), Code::kIo);
   EXPECT_EQ(fs_->Lock("/LOCK", "me").status().code(), Code::kIo);
   EXPECT_EQ((*file)->ReadAt(0, 1, &byte).code(), Code::kIo);
   EXPECT_EQ((*file)->Size().status().code(), Code::kIo);
@@ -602,7 +602,7 @@ TEST_F(FaultFileSystemTest, ReplaceFileLeavesTheOldContentsAtEveryFault) {
 }
 
 TEST_F(FaultFileSystemTest, StoresThroughItAreStepsOfTheSimulationBelow) {
-  auto file = fs_->Open("/f", OpenMode::kCreate);
+  auto file = fs_->Open("/f", FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok() && (*file)->Allocate(10).ok());
   auto map = fs_->Map("/f", 10, MapMode::kReadWrite);
   const uint64_t before = sim_->steps();
@@ -612,7 +612,7 @@ TEST_F(FaultFileSystemTest, StoresThroughItAreStepsOfTheSimulationBelow) {
 }
 
 TEST_F(FaultFileSystemTest, OfADeadProcessChangesNothing) {
-  auto file = fs_->Open("/f", OpenMode::kCreate);
+  auto file = fs_->Open("/f", FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok() && (*file)->WriteAt(0, "before").ok());
   auto map = fs_->Map("/f", 6, MapMode::kReadWrite);
   auto lock = fs_->Lock("/LOCK", "me");
@@ -644,7 +644,7 @@ class FailedSyncTest : public FaultFileSystemTest {
 
   // "old" in both pages is durable; "new" is in the page cache, and a sync of it has failed.
   void FailSync(bool mapped, Code code) {
-    const auto file = sim_->Open("/f", OpenMode::kReadWriteCreate);
+    const auto file = sim_->Open("/f", FileOpenMode::kReadWriteCreate);
     ASSERT_TRUE((*file)->WriteAt(0, std::string(2 * kPage, 'o')).ok());
     ASSERT_TRUE((*file)->Sync().ok());
     ASSERT_TRUE(sim_->SyncDirectory("/").ok());
@@ -655,7 +655,7 @@ class FailedSyncTest : public FaultFileSystemTest {
       EXPECT_EQ((*map)->Sync(0, 2 * kPage).code(), code);
       EXPECT_TRUE((*map)->Sync(0, 2 * kPage).ok());
     } else {
-      const auto through = fs_->Open("/f", OpenMode::kReadWrite);
+      const auto through = fs_->Open("/f", FileOpenMode::kReadWrite);
       ASSERT_TRUE((*through)->WriteAt(0, std::string(2 * kPage, 'n')).ok());
       EXPECT_EQ((*through)->Sync().code(), code);
       EXPECT_TRUE((*through)->Sync().ok());
@@ -668,7 +668,7 @@ class FailedSyncTest : public FaultFileSystemTest {
     return bytes.ok() ? std::string{(*bytes)[0], (*bytes)[kPage]} : bytes.status().ToString();
   }
   void SyncAgain() {
-    const auto file = sim_->Open("/f", OpenMode::kReadWrite);
+    const auto file = sim_->Open("/f", FileOpenMode::kReadWrite);
     ASSERT_TRUE((*file)->Sync().ok());
   }
   // "x" for each of the two pages that some loss of power takes.
@@ -700,7 +700,7 @@ TEST_F(FailedSyncTest, LeavesPagesThatALaterSyncPassesOver) {
 TEST_F(FailedSyncTest, IsMendedForPagesThatAreStoredToAgain) {
   for (const bool mapped : {false, true}) {
     const auto write = [&] {
-      const auto file = sim_->Open("/f", OpenMode::kReadWrite);
+      const auto file = sim_->Open("/f", FileOpenMode::kReadWrite);
       ASSERT_TRUE((*file)->WriteAt(kPage + 5, "n").ok());
     };
     EXPECT_EQ(LostOf(mapped, Code::kIo, write), "x.");
@@ -718,7 +718,7 @@ TEST_F(FailedSyncTest, IsMendedForPagesThatAreStoredToAgain) {
 }
 
 TEST_F(FaultFileSystemTest, AProcessMayDieInTheMiddleOfAWrite) {
-  auto file = fs_->Open("/f", OpenMode::kCreate);
+  auto file = fs_->Open("/f", FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok());
   fs_->BeforeCalls(kFaultWrite, [&](const std::string&) { fs_->Kill(); });
   EXPECT_EQ((*file)->WriteAt(0, "12345678").code(), Code::kIo);

@@ -74,8 +74,8 @@ struct SimState {
   void NoteModified(SimNode* node) { node->modified = ++clock; }
   /// Sets the steps left; none left is a crash at once.
   void SetStepsLeft(uint64_t steps_allowed);
-  /// Notes a write that came after the crash, if it is the first of this incarnation, and no call of
-  /// its thread has failed since the crash.
+  /// Notes a write that came after the crash, if it is the first of this incarnation, and no call
+  /// of its thread has failed since the crash.
   void NoteInFlight(const SimNodePtr& node, uint64_t offset, Slice bytes,
                     uint64_t handle_incarnation);
   void Restart(CrashKind kind, uint64_t seed);

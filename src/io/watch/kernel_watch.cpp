@@ -64,20 +64,20 @@ Status Unsupported(const std::string& what) {
 // parent's: these act on the memory of the parent, and must not be used.
 struct Descriptors {
   uint32_t generation = 0;  // of the process that opened them
-  std::shared_ptr<const Descriptor> faults;
-  std::shared_ptr<const Descriptor> pagemap;
+  std::shared_ptr<const FileDescriptor> faults;
+  std::shared_ptr<const FileDescriptor> pagemap;
 };
 
-Descriptor OpenFaults() {
+FileDescriptor OpenFaults() {
   constexpr int kFlags = O_CLOEXEC | O_NONBLOCK | kUserModeOnly;
-  Descriptor by_call(static_cast<int>(::syscall(SYS_userfaultfd, kFlags)));
+  FileDescriptor by_call(static_cast<int>(::syscall(SYS_userfaultfd, kFlags)));
   if (by_call.ok()) return by_call;
-  const Descriptor device = Descriptor::Open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-  return Descriptor(device.ok() ? ::ioctl(device.get(), kNewFromDevice, kFlags) : -1);
+  const FileDescriptor device = FileDescriptor::Open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+  return FileDescriptor(device.ok() ? ::ioctl(device.get(), kNewFromDevice, kFlags) : -1);
 }
 
 Result<Descriptors> OpenDescriptors() {
-  Descriptor faults = OpenFaults();
+  FileDescriptor faults = OpenFaults();
   if (!faults.ok()) return Unsupported("userfaultfd is refused");
   uffdio_api api = {};
   api.api = UFFD_API;
@@ -85,10 +85,11 @@ Result<Descriptors> OpenDescriptors() {
   if (::ioctl(faults.get(), UFFDIO_API, &api) != 0) {
     return Unsupported("userfaultfd has no asynchronous write protection");
   }
-  Descriptor pagemap = Descriptor::Open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  FileDescriptor pagemap = FileDescriptor::Open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   if (!pagemap.ok()) return Unsupported("/proc/self/pagemap is not there");
-  return Descriptors{base::ForkGeneration(), std::make_shared<const Descriptor>(std::move(faults)),
-                     std::make_shared<const Descriptor>(std::move(pagemap))};
+  return Descriptors{base::ForkGeneration(),
+                     std::make_shared<const FileDescriptor>(std::move(faults)),
+                     std::make_shared<const FileDescriptor>(std::move(pagemap))};
 }
 
 Result<Descriptors> TheDescriptors() {

@@ -43,7 +43,7 @@ Result<std::unique_ptr<PageWatch>> NewUntested(WatchKind kind, char* memory, uin
 
 // Has a system call write one byte.
 bool ReadInto(char* to) {
-  const auto [from, into] = Descriptor::Pipe();
+  const auto [from, into] = FileDescriptor::Pipe();
   const char byte = 1;
   return from.ok() && ::write(into.get(), &byte, 1) == 1 && ::read(from.get(), to, 1) == 1;
 }

@@ -16,29 +16,29 @@ namespace {
 
 class ContextImpl final : public Context {
  public:
-  explicit ContextImpl(std::shared_ptr<runtime::Core> core) : core_(std::move(core)) {}
+  explicit ContextImpl(std::shared_ptr<runtime::ContextState> state) : state_(std::move(state)) {}
 
   ~ContextImpl() override {
     if (process_.forked()) {
-      base::LeaveInChild(core_);
+      base::LeaveInChild(state_);
     } else {
-      core_->End();
+      state_->End();
     }
   }
 
-  int rank() const override { return core_->rank(); }
-  int size() const override { return core_->size(); }
-  Result<std::shared_ptr<runtime::Core>> core() const {
+  int rank() const override { return state_->rank(); }
+  int size() const override { return state_->size(); }
+  Result<std::shared_ptr<runtime::ContextState>> state() const {
     QUIRE_RETURN_IF_ERROR(Check());
-    return core_;
+    return state_;
   }
-  const std::string& repository() const override { return core_->repository; }
-  std::string Description() const override { return core_->description; }
+  const std::string& repository() const override { return state_->repository; }
+  std::string Description() const override { return state_->description; }
 
   Result<std::unique_ptr<Database>> Open(const std::string& name,
                                          const DatabaseOptions& options) override {
     QUIRE_RETURN_IF_ERROR(Check());
-    return OpenDatabase(core_, name, options);
+    return OpenDatabase(state_, name, options);
   }
   Status Destroy(const std::string& name) override {
     QUIRE_RETURN_IF_ERROR(Check());
@@ -52,40 +52,40 @@ class ContextImpl final : public Context {
   Result<std::unique_ptr<Event>> Restart(const std::string& path, const std::string& name,
                                          const RestartOptions& options) override {
     QUIRE_RETURN_IF_ERROR(Check());
-    const uint32_t number = core_->TakeNumber();
-    return runtime::Together(*core_->exchange,
-                             [&] { return StartRestart(core_, number, path, name, options); });
+    const uint32_t number = state_->TakeNumber();
+    return runtime::Together(*state_->exchange,
+                             [&] { return StartRestart(state_, number, path, name, options); });
   }
 
   Result<std::vector<std::string>> ListDatabases() override {
     QUIRE_RETURN_IF_ERROR(Check());
-    return runtime::Together(*core_->exchange, [&] { return kv::ListDatabases(*core_); });
+    return runtime::Together(*state_->exchange, [&] { return kv::ListDatabases(*state_); });
   }
   Status Agree(const Status& mine) override {
     QUIRE_RETURN_IF_ERROR(Check());
-    return runtime::Together(*core_->exchange, [&] { return core_->exchange->Agree(mine); });
+    return runtime::Together(*state_->exchange, [&] { return state_->exchange->Agree(mine); });
   }
   Status Barrier() override {
     QUIRE_RETURN_IF_ERROR(Check());
-    return runtime::Together(*core_->exchange, [&] { return core_->exchange->Barrier(); });
+    return runtime::Together(*state_->exchange, [&] { return state_->exchange->Barrier(); });
   }
   Status Notify(int signal, const std::vector<int>& ranks) override {
     QUIRE_RETURN_IF_ERROR(CheckRanks(ranks));
-    return core_->exchange->Notify(signal, ranks);
+    return state_->exchange->Notify(signal, ranks);
   }
   Status WaitSignal(int signal, const std::vector<int>& ranks) override {
     QUIRE_RETURN_IF_ERROR(CheckRanks(ranks));
-    return core_->exchange->WaitSignal(signal, ranks);
+    return state_->exchange->WaitSignal(signal, ranks);
   }
   void Progress() override {
-    if (process_.MayCall()) core_->Progress();
+    if (process_.MayCall()) state_->Progress();
   }
 
  private:
   Result<std::unique_ptr<Event>> BeginDestruction(const std::string& name) {
-    const uint32_t number = core_->TakeNumber();
-    return runtime::Together(*core_->exchange,
-                             [&] { return StartDestruction(core_, number, name); });
+    const uint32_t number = state_->TakeNumber();
+    return runtime::Together(*state_->exchange,
+                             [&] { return StartDestruction(state_, number, name); });
   }
   Status Check() const { return process_.Check("the context"); }
   Status CheckRanks(const std::vector<int>& ranks) const {
@@ -99,33 +99,35 @@ class ContextImpl final : public Context {
   }
 
   const base::OwnProcess process_;
-  std::shared_ptr<runtime::Core> core_;
+  std::shared_ptr<runtime::ContextState> state_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<runtime::Core>> CoreOf(Context& context) {
-  return static_cast<ContextImpl&>(context).core();
+Result<std::shared_ptr<runtime::ContextState>> ContextStateOf(Context& context) {
+  return static_cast<ContextImpl&>(context).state();
 }
 
 Status WaitTogether(Context& context, Event& event) {
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Core> core, CoreOf(context));
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::ContextState> state,
+                         ContextStateOf(context));
   const Status ended = runtime::EndOf([&] { return event.Wait(); });
-  return runtime::AgreeOnOutcome(*core->exchange, ended);
+  return runtime::AgreeOnOutcome(*state->exchange, ended);
 }
 
 Result<std::unique_ptr<Context>> NewContext(const runtime::Environment& environment,
                                             std::unique_ptr<comm::Transport> transport,
                                             Slice repository, const ContextOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<runtime::Core> core,
-                         runtime::NewCore(environment, std::move(transport), repository, options));
+  QUIRE_ASSIGN_OR_RETURN(
+      std::shared_ptr<runtime::ContextState> state,
+      runtime::NewContextState(environment, std::move(transport), repository, options));
   std::unique_ptr<ContextImpl> context;
-  const Status made = core->exchange->Agree(base::OrOutOfMemory([&] {
-    context = std::make_unique<ContextImpl>(core);
+  const Status made = state->exchange->Agree(base::OrOutOfMemory([&] {
+    context = std::make_unique<ContextImpl>(state);
     return Status();
   }));
   if (made.ok()) return std::unique_ptr<Context>(std::move(context));
-  if (context == nullptr) core->End();  // else its destructor does
+  if (context == nullptr) state->End();  // else its destructor does
   return made;
 }
 

@@ -9,15 +9,15 @@
 
 #include "comm/transport/transport.h"
 #include "quire/database.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 
 namespace quire::kv {
 
 /// The state of a Context, for other users of it: datasets. All contexts come from NewContext.
 /// kInvalidArgument in a forked child.
-Result<std::shared_ptr<runtime::Core>> CoreOf(Context& context);
+Result<std::shared_ptr<runtime::ContextState>> ContextStateOf(Context& context);
 
-/// Collective. As runtime::NewCore.
+/// Collective. As runtime::NewContextState.
 Result<std::unique_ptr<Context>> NewContext(const runtime::Environment& environment,
                                             std::unique_ptr<comm::Transport> transport,
                                             Slice repository, const ContextOptions& options);

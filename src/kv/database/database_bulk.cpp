@@ -68,20 +68,20 @@ Status DatabaseImpl::WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pa
   // What was staged before the mode changed comes first.
   QUIRE_RETURN_IF_ERROR(dispatcher_->DrainAll());
   BulkOutcome outcome(pairs.size());
-  OwnerBatchWriter writer(core_->exchange.get(), number_, Operation::kApply);
+  OwnerBatchWriter writer(context_->exchange.get(), number_, WireOperation::kApply);
   for (const auto& [key, value] : pairs) {
     const Status sizes = CheckSizes(key, value);
     const Place place = Locate(key);
     if (!sizes.ok()) {
       outcome.Add(sizes);
     } else if (place.owner == rank_) {
-      counters_.Add(Counter::kPutsLocal);
+      counters_.Add(DatabaseCounter::kPutsLocal);
       outcome.Add(type == log::RecordType::kPut ? store_->Put(key, value, place.hash)
                                                 : store_->Delete(key, place.hash));
     } else if (place.owner < 0 || place.owner >= size_) {
       outcome.Add(BadOwner(place.owner));
     } else {
-      counters_.Add(Counter::kPutsSequential);
+      counters_.Add(DatabaseCounter::kPutsSequential);
       writer.Add(place.owner, type, key, value);
     }
   }
@@ -94,7 +94,7 @@ Status DatabaseImpl::Write(const Batch& batch) {
   const WriteCall call(*this, kOpen | kMayPut);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   lsm::WriteBatch local;
-  OwnerBatchWriter writer(core_->exchange.get(), number_, Operation::kWrite);
+  OwnerBatchWriter writer(context_->exchange.get(), number_, WireOperation::kWrite);
   for (const Batch::Operation& operation : batch.operations()) {
     QUIRE_RETURN_IF_ERROR(CheckSizes(operation.key, operation.value));
     const Place place = Locate(operation.key);
@@ -136,13 +136,7 @@ struct DatabaseImpl::ManyGet {
   std::vector<std::pair<int, size_t>> for_values;
   BulkOutcome outcome;
 
-  PlaceFunction PlaceOf(size_t i) {
-    std::string* const value = &(*values)[i];
-    return [value](size_t size) {
-      value->resize(size);
-      return value->data();
-    };
-  }
+  BufferAllocator IntoValue(size_t i) { return Into(&(*values)[i]); }
 };
 
 Status DatabaseImpl::GetMany(const std::vector<Slice>& keys, std::vector<std::string>* values,
@@ -169,10 +163,10 @@ void DatabaseImpl::GetNear(ManyGet* many) {
     }
     const Place place = Locate(key);
     many->hashes[i] = place.hash;
-    const Status status = GetWithoutMessage(place, key, many->PlaceOf(i), &many->tickets[i]);
+    const Status status = GetWithoutMessage(place, key, many->IntoValue(i), &many->tickets[i]);
     if (MustAsk(place, status)) {
       const bool in_group = InGroup(place.owner);
-      many->far[{place.owner, in_group ? Operation::kGetManyInGroup : Operation::kGetMany}]
+      many->far[{place.owner, in_group ? WireOperation::kGetManyInGroup : WireOperation::kGetMany}]
           .push_back(i);
     } else if (status.code() != Code::kNotFound) {
       (*many->found)[i] = status.ok();
@@ -191,7 +185,7 @@ void DatabaseImpl::GetFar(ManyGet* many) {
     for (size_t n = left.size(); n-- > 0 && request.size() < kGetManyRequestBytes;) {
       AddKey(&request, many->keys[left[n]]);
     }
-    auto call = core_->exchange->Start(owner, Channel(number_, operation), {}, request);
+    auto call = context_->exchange->Start(owner, Channel(number_, operation), {}, request);
     if (call.ok()) {
       calls.emplace_back(asked, std::move(*call));
     } else {
@@ -201,14 +195,14 @@ void DatabaseImpl::GetFar(ManyGet* many) {
   }
   for (const auto& [asked, call] : calls) {
     std::string answer;
-    Status status = core_->exchange->Wait(call, &answer);
+    Status status = context_->exchange->Wait(call, &answer);
     if (status.ok()) status = TakeMany(many, asked, answer);
     if (status.ok()) continue;
     many->outcome.AddFailures(many->far[asked].size(), OwnerStatus(asked.first, status));
     many->far[asked].clear();
   }
   for (const auto& [owner, i] : std::exchange(many->for_values, {})) {
-    many->far[{owner, Operation::kGetMany}].push_back(i);
+    many->far[{owner, WireOperation::kGetMany}].push_back(i);
   }
   std::erase_if(many->far, [](const auto& entry) { return entry.second.empty(); });
 }
@@ -221,7 +215,7 @@ Status DatabaseImpl::TakeMany(ManyGet* many, const Asked& asked, Slice answer) {
                                          std::to_string(results.size()) + " results");
   }
   for (const GetResult& result : results) {
-    if (result.tables && asked.second != Operation::kGetManyInGroup) {
+    if (result.tables && asked.second != WireOperation::kGetManyInGroup) {
       return Status(Code::kCorruption, "an answer to gets names tables, which was not requested");
     }
     const size_t i = left.back();
@@ -230,7 +224,7 @@ Status DatabaseImpl::TakeMany(ManyGet* many, const Asked& asked, Slice answer) {
       TakeFromTables(many, asked.first, i, *result.tables);
       continue;
     }
-    counters_.Add(Counter::kGetsByMessage);
+    counters_.Add(DatabaseCounter::kGetsByMessage);
     if (result.status.ok()) {
       (*many->values)[i].assign(result.value);
       TakeFound(many, i);
@@ -242,13 +236,13 @@ Status DatabaseImpl::TakeMany(ManyGet* many, const Asked& asked, Slice answer) {
 }
 
 void DatabaseImpl::TakeFromTables(ManyGet* many, int owner, size_t i, const NamedTables& tables) {
-  const Status read = group_->Get(owner, tables, many->keys[i], many->PlaceOf(i));
+  const Status read = group_->Get(owner, tables, many->keys[i], many->IntoValue(i));
   if (!read.ok()) (*many->values)[i].clear();  // what was read did not verify
   if (read.code() == Code::kBusy) {
     many->for_values.emplace_back(owner, i);
     return;
   }
-  counters_.Add(Counter::kGetsInGroup);
+  counters_.Add(DatabaseCounter::kGetsInGroup);
   if (read.ok()) TakeFound(many, i);
 }
 

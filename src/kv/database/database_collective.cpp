@@ -99,14 +99,14 @@ Status DatabaseImpl::Barrier(Level level) {
   if (!IsLevel(level)) {
     fenced = Status(Code::kInvalidArgument, "there is no barrier level " + NumberOf(level));
   }
-  QUIRE_RETURN_IF_ERROR(report.Told(runtime::Together(*core_->exchange, [&] {
-    return runtime::AgreeOn(*core_->exchange, fenced, NumberOf(level), "the barrier's level");
+  QUIRE_RETURN_IF_ERROR(report.Told(runtime::Together(*context_->exchange, [&] {
+    return runtime::AgreeOn(*context_->exchange, fenced, NumberOf(level), "the barrier's level");
   })));
   base::SyncPoint("kv.barrier.agreed");
   if (level == Level::kMemTable) return Status();
   const Status flushed = base::OrOutOfMemory([&] { return store_->db().Flush(); });
   base::SyncPoint("kv.barrier.flushed");
-  return core_->exchange->Agree(flushed);
+  return context_->exchange->Agree(flushed);
 }
 
 Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request, MoveWait wait) {
@@ -114,20 +114,21 @@ Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request
   to_move_ = request;
   to_move_.chain.reset();
   QUIRE_RETURN_IF_ERROR(
-      StartRedistribution(core_, number, std::move(request), &redistribution_));
+      StartRedistribution(context_, number, std::move(request), &redistribution_));
   if (wait == MoveWait::kNothing) return Status();
   const Status ended = runtime::EndOf([&] { return redistribution_->Wait(); });
-  const Status moved = runtime::AgreeOnOutcome(*core_->exchange, ended);
+  const Status moved = runtime::AgreeOnOutcome(*context_->exchange, ended);
   return wait == MoveWait::kMoved || runtime::IsOfASilentRank(moved) ? moved : Status();
 }
 
 // A rank's own knowledge must not decide whether it enters a collective call: a rank may have ended
-// by itself, and where an iterator keeps the older parts depends on the rank. So all agree twice, on
-// how it ended and on who could begin again. If it failed for want of room, there may be room now.
+// by itself, and where an iterator keeps the older parts depends on the rank. So all agree twice,
+// on how it ended and on who could begin again. If it failed for want of room, there may be room
+// now.
 Status DatabaseImpl::AwaitRedistribution(uint32_t number) {
   if (redistribution_ == nullptr) return Status();
   const Status mine = runtime::EndOf([&] { return redistribution_->Wait(); });
-  const Status moved = runtime::AgreeOnOutcome(*core_->exchange, mine);
+  const Status moved = runtime::AgreeOnOutcome(*context_->exchange, mine);
   if (moved.ok() || runtime::IsOfASilentRank(moved)) return moved;
   RedistributionRequest again;
   const Status can_begin = base::OrOutOfMemory([&] {
@@ -135,16 +136,16 @@ Status DatabaseImpl::AwaitRedistribution(uint32_t number) {
     again.chain = old_parts_.lock();
     return mine.ok() || again.chain == nullptr ? moved : Status();
   });
-  QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(can_begin));
+  QUIRE_RETURN_IF_ERROR(context_->exchange->Agree(can_begin));
   return Redistribute(number, std::move(again), MoveWait::kMoved);
 }
 
 // What iterators kept, and a redistribution has left therefore.
 void DatabaseImpl::RemoveMovedParts() {
-  const Status removed = runtime::Together(*core_->exchange, [this] {
-    return RemoveParts(*core_, to_move_.directory, {to_move_.without.generations[0].number});
+  const Status removed = runtime::Together(*context_->exchange, [this] {
+    return RemoveParts(*context_, to_move_.directory, {to_move_.without.generations[0].number});
   });
-  if (removed.ok() || core_->rank() != 0 || !base::LogEnabled()) return;
+  if (removed.ok() || context_->rank() != 0 || !base::LogEnabled()) return;
   static_cast<void>(base::OrOutOfMemory([&] {
     base::Log(LogLevel::kWarning,
               "what " + to_move_.directory +
@@ -156,8 +157,8 @@ void DatabaseImpl::RemoveMovedParts() {
 Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
                                                         const CheckpointOptions& options) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
-  const CheckpointNumbers numbers = {core_->TakeNumber(), core_->TakeNumber()};
-  return runtime::Together(*core_->exchange,
+  const CheckpointNumbers numbers = {context_->TakeNumber(), context_->TakeNumber()};
+  return runtime::Together(*context_->exchange,
                            [&] { return BeginCheckpoint(numbers, path, options); });
 }
 
@@ -171,7 +172,7 @@ Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNum
   });
   // A checkpoint is of one generation.
   const Status moved = runtime::Together(
-      *core_->exchange, [&] { return AwaitRedistribution(numbers.redistribution); });
+      *context_->exchange, [&] { return AwaitRedistribution(numbers.redistribution); });
   if (ready.ok()) ready = moved;
   if (ready.ok() && options.keep < 0) {
     ready = Status(Code::kInvalidArgument, "CheckpointOptions::keep is " +
@@ -180,7 +181,7 @@ Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNum
   }
   const std::string arguments = path + ", keep " + std::to_string(options.keep);
   QUIRE_RETURN_IF_ERROR(report.Told(
-      runtime::AgreeOn(*core_->exchange, ready, arguments, "the checkpoint asked for")));
+      runtime::AgreeOn(*context_->exchange, ready, arguments, "the checkpoint asked for")));
   // What all ranks wrote is at its owners. None writes on before all have captured it.
   const CheckpointRequest request = {
       path, name_, directory_, partitioner_, ShapingOptions(options_), options.keep};
@@ -189,11 +190,11 @@ Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNum
   checkpoints_.reserve(checkpoints_.size() + 1);
   Result<std::shared_ptr<const lsm::Capture>> capture = store_->db().NewCapture();
   base::SyncPoint("kv.checkpoint.captured");
-  QUIRE_RETURN_IF_ERROR(core_->exchange->Agree(capture.status()));
+  QUIRE_RETURN_IF_ERROR(context_->exchange->Agree(capture.status()));
   std::shared_ptr<runtime::Job> job;
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Event> event,
-                         StartCheckpoint(core_, numbers.checkpoint, request, std::move(*capture),
-                                         &job));
+  QUIRE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Event> event,
+      StartCheckpoint(context_, numbers.checkpoint, request, std::move(*capture), &job));
   checkpoints_.push_back(std::move(job));
   return event;
 }
@@ -209,12 +210,12 @@ Status DatabaseImpl::Protect(Protection protection) {
 Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
   const bool known = IsProtection(protection) && IsConsistency(consistency);
-  const uint32_t before = gate_.load();
-  const uint32_t after = known ? GateOf(protection, consistency) : before;
+  const uint32_t before = allowed_.load();
+  const uint32_t after = known ? AllowedBy(protection, consistency) : before;
   // Until all ranks are here, only what is allowed both before and after; what was admitted before
   // ends first, or it would land in the phase that forbids it; and no rank may trust pairs that
   // another may already change.
-  gate_.store((before & after) | (before & kSequential) | kChanging);
+  allowed_.store((before & after) | (before & kSequential) | kChanging);
   base::SyncPoint("kv.mode.closed");
   remote_cache_->SetOn(false);
   FenceReport report(*this);
@@ -228,8 +229,8 @@ Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) 
     fenced = Status(Code::kInvalidArgument, "there is no protection " + NumberOf(protection) +
                                                 " or no consistency " + NumberOf(consistency));
   }
-  const Status agreed = report.Told(runtime::Together(*core_->exchange, [&] {
-    return runtime::AgreeOn(*core_->exchange, fenced,
+  const Status agreed = report.Told(runtime::Together(*context_->exchange, [&] {
+    return runtime::AgreeOn(*context_->exchange, fenced,
                             NumberOf(protection) + "/" + NumberOf(consistency),
                             "the protection or consistency asked for");
   }));
@@ -238,7 +239,7 @@ Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) 
     consistency_ = consistency;
   }
   base::SyncPoint("kv.mode.agreed");
-  gate_.store(agreed.ok() ? after : before);
+  allowed_.store(agreed.ok() ? after : before);
   base::SyncPoint("kv.mode.opened");
   SwitchCaches(protection_);
   return agreed;
@@ -256,7 +257,7 @@ void DatabaseImpl::SwitchCaches(Protection protection) {
 std::unique_ptr<LocalIterator> DatabaseImpl::NewLocalIterator() {
   const Status admitted = Admit(kOpen | kMayGet);
   if (!admitted.ok()) return NewFailedIterator(admitted);
-  return iterators_.New(core_->executor, store_->shared_db());
+  return iterators_.New(context_->executor, store_->shared_db());
 }
 
 // The next program reads manifests, not logs. Where there is no room for tables, a log keeps what
@@ -274,8 +275,8 @@ Status DatabaseImpl::FlushToClose() {
 
 Status DatabaseImpl::Close() {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
-  const std::shared_ptr<runtime::Core> core = core_;
-  return runtime::Together(*core->exchange, [&] { return CloseTogether(*core->exchange); });
+  const std::shared_ptr<runtime::ContextState> context = context_;
+  return runtime::Together(*context->exchange, [&] { return CloseTogether(*context->exchange); });
 }
 
 Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
@@ -319,13 +320,13 @@ void DatabaseImpl::EndRedistribution() {
     *to_move_.closing = true;
     redistribution_->Stop();
   }
-  const Result<uint64_t> cut_off = core_->exchange->Sum(moved ? 0 : 1);
+  const Result<uint64_t> cut_off = context_->exchange->Sum(moved ? 0 : 1);
   if (cut_off.ok() && *cut_off == 0) RemoveMovedParts();
 }
 
 void DatabaseImpl::Shutdown() {
-  if (core_ == nullptr) return;
-  if ((gate_.load() & kOpen) != 0) {
+  if (context_ == nullptr) return;
+  if ((allowed_.load() & kOpen) != 0) {
     // Without memory it ends all the same, as a process does that is killed here.
     static_cast<void>(base::OrOutOfMemory([this] {
       Status fenced = Fence();
@@ -339,13 +340,13 @@ void DatabaseImpl::Shutdown() {
   }
   Teardown();
   lock_.reset();
-  core_.reset();
+  context_.reset();
 }
 
 // Ends threads and services, then the files. Idempotent.
 void DatabaseImpl::Teardown() {
   if (store_ == nullptr) return;
-  gate_.store(0);
+  allowed_.store(0);
   const Status closed = base::OrOutOfMemory([this] { return ClosedStatus(); });
   iterators_.End(closed);
   if (redistribution_ != nullptr) redistribution_->Stop();
@@ -357,11 +358,11 @@ void DatabaseImpl::Teardown() {
   }
   checkpoints_.clear();
   {
-    const std::lock_guard<std::mutex> lock(core_->mutex);
-    std::erase(core_->tenants, this);
+    const std::lock_guard<std::mutex> lock(context_->mutex);
+    std::erase(context_->progress_clients, this);
   }
   if (dispatcher_ != nullptr) dispatcher_->Stop(closed);
-  if (service_ != nullptr) service_->Detach(core_->exchange.get(), number_);
+  if (service_ != nullptr) service_->Detach(context_->exchange.get(), number_);
   direct_.reset();
   group_.reset();
   service_.reset();
@@ -371,7 +372,7 @@ void DatabaseImpl::Teardown() {
 }
 
 void DatabaseImpl::Progress() {
-  if (dispatcher_ != nullptr && !core_->exchange->has_handler_thread()) {
+  if (dispatcher_ != nullptr && !context_->exchange->has_handler_thread()) {
     dispatcher_->SendLingering();
   }
 }

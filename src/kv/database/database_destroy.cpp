@@ -16,31 +16,31 @@ namespace {
 constexpr uint64_t kPatienceNs = 5'000'000'000;
 constexpr uint64_t kPauseNs = 1'000'000;
 
-Status MarkDestroying(const runtime::Core& core, LockedDatabase* locked) {
-  if (core.rank() != 0) return Status();
+Status MarkDestroying(const runtime::ContextState& context, LockedDatabase* locked) {
+  if (context.rank() != 0) return Status();
   locked->descriptor.state = DescriptorState::kDestroying;
-  return WriteDescriptor(*core.fs, locked->directory, locked->descriptor);
+  return WriteDescriptor(*context.fs, locked->directory, locked->descriptor);
 }
 
-Status RemoveDescriptor(const runtime::Core& core, const LockedDatabase& locked) {
-  QUIRE_RETURN_IF_ERROR(RemoveEmptyGenerations(*core.fs, locked.directory));
-  if (core.rank() != 0) return Status();
-  QUIRE_RETURN_IF_ERROR(core.fs->Unlink(DescriptorPath(locked.directory)));
-  return core.fs->Unlink(LockedDatabase::LockPath(locked.directory));
+Status RemoveDescriptor(const runtime::ContextState& context, const LockedDatabase& locked) {
+  QUIRE_RETURN_IF_ERROR(RemoveEmptyGenerations(*context.fs, locked.directory));
+  if (context.rank() != 0) return Status();
+  QUIRE_RETURN_IF_ERROR(context.fs->Unlink(DescriptorPath(locked.directory)));
+  return context.fs->Unlink(LockedDatabase::LockPath(locked.directory));
 }
 
 // Steps: looking and removing in turn until no rank sees a part; then the descriptor, then the
 // directory.
 class DestroyWork final : public runtime::JobWork {
  public:
-  DestroyWork(std::shared_ptr<runtime::Core> core, LockedDatabase locked)
-      : core_(std::move(core)), locked_(std::move(locked)) {}
+  DestroyWork(std::shared_ptr<runtime::ContextState> context, LockedDatabase locked)
+      : context_(std::move(context)), locked_(std::move(locked)) {}
 
   int step_count() const override { return step_count_; }
   Result<State> Advance(int step) override {
     if (last_look_ >= 0 && step == last_look_ + 2) return RemoveDirectory();
     if (step % 2 != 0 && !IsLast(step)) return RemoveSome();
-    QUIRE_RETURN_IF_ERROR(IsLast(step) ? RemoveDescriptor(*core_, locked_) : Look());
+    QUIRE_RETURN_IF_ERROR(IsLast(step) ? RemoveDescriptor(*context_, locked_) : Look());
     return State::kThrough;
   }
   std::string Report(int /*step*/) override {
@@ -62,10 +62,10 @@ class DestroyWork final : public runtime::JobWork {
     step_count_ = step + 3;
     return std::string();
   }
-  void TakeNews(int step, const std::string& news) override {
+  void TakeDecision(int step, const std::string& news) override {
     if (last_look_ < 0 && step % 2 != 0 && news.empty()) last_look_ = step - 1;
     digests_.clear();
-    base::Reader reader(news);
+    base::ByteReader reader(news);
     uint64_t digest = 0;
     while (reader.Fixed(&digest)) digests_.push_back(digest);
   }
@@ -79,7 +79,7 @@ class DestroyWork final : public runtime::JobWork {
   bool IsLast(int step) const { return last_look_ >= 0 && step == last_look_ + 1; }
 
   Status Look() {
-    io::FileSystem& fs = *core_->fs;
+    io::FileSystem& fs = *context_->fs;
     QUIRE_RETURN_IF_ERROR(RemoveLost(fs, locked_.directory));
     QUIRE_ASSIGN_OR_RETURN(inventory_, ListParts(fs, locked_.directory, {}));
     return Status();
@@ -87,10 +87,11 @@ class DestroyWork final : public runtime::JobWork {
 
   Result<State> RemoveSome() {
     if (removal_ == nullptr) {
-      if (digests_.size() != static_cast<size_t>(core_->size())) {
+      if (digests_.size() != static_cast<size_t>(context_->size())) {
         return Status(Code::kCorruption, "rank 0 does not say what all ranks see");
       }
-      removal_ = std::make_unique<ShareRemoval>(*core_->fs, inventory_, digests_, core_->rank());
+      removal_ =
+          std::make_unique<ShareRemoval>(*context_->fs, inventory_, digests_, context_->rank());
     }
     QUIRE_ASSIGN_OR_RETURN(const bool gone, removal_->Advance());
     if (!gone) return State::kAgain;
@@ -101,9 +102,9 @@ class DestroyWork final : public runtime::JobWork {
   // Who looks for the database at this moment may have made the file of its lock anew, and lets it
   // go when nothing is found: it is waited for. Whatever else is there is somebody's new database.
   Result<State> RemoveDirectory() {
-    io::FileSystem& fs = *core_->fs;
+    io::FileSystem& fs = *context_->fs;
     QUIRE_RETURN_IF_ERROR(RemoveIfEmpty(fs, locked_.directory));
-    if (core_->rank() != 0 || !HasOnlyLock()) return State::kThrough;
+    if (context_->rank() != 0 || !HasOnlyLock()) return State::kThrough;
     const uint64_t now = io::RealClock().NowNs();
     if (waits_since_ == 0) waits_since_ = now;
     if (now - waits_since_ > kPatienceNs) return State::kThrough;
@@ -119,13 +120,13 @@ class DestroyWork final : public runtime::JobWork {
     return State::kAgain;
   }
   bool HasOnlyLock() const {
-    const Result<std::vector<io::FileInfo>> files = core_->fs->List(locked_.directory);
+    const Result<std::vector<io::FileInfo>> files = context_->fs->List(locked_.directory);
     return files.ok() && files->size() == 1 &&
            locked_.directory + "/" + files->front().name ==
                LockedDatabase::LockPath(locked_.directory);
   }
 
-  const std::shared_ptr<runtime::Core> core_;
+  const std::shared_ptr<runtime::ContextState> context_;
   LockedDatabase locked_;
   uint64_t waits_since_ = 0;
   int step_count_ = 1 << 16;  // rank 0's counts
@@ -137,18 +138,19 @@ class DestroyWork final : public runtime::JobWork {
 
 }  // namespace
 
-Result<std::unique_ptr<Event>> StartDestruction(const std::shared_ptr<runtime::Core>& core,
-                                                uint32_t number, const std::string& name) {
+Result<std::unique_ptr<Event>> StartDestruction(
+    const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
+    const std::string& name) {
   QUIRE_RETURN_IF_ERROR(
-      runtime::AgreeOn(*core->exchange, io::CheckName(name), name, "the name to destroy"));
-  QUIRE_ASSIGN_OR_RETURN(LockedDatabase locked, LockDatabase(*core, name, /*make=*/false));
+      runtime::AgreeOn(*context->exchange, io::CheckName(name), name, "the name to destroy"));
+  QUIRE_ASSIGN_OR_RETURN(LockedDatabase locked, LockDatabase(*context, name, /*make=*/false));
   if (locked.descriptor.generations.empty()) {
     return Status(Code::kNotFound, "there is no database at " + locked.directory);
   }
-  QUIRE_RETURN_IF_ERROR(core->exchange->Agree(MarkDestroying(*core, &locked)));
+  QUIRE_RETURN_IF_ERROR(context->exchange->Agree(MarkDestroying(*context, &locked)));
   locked.made.Keep();
-  return runtime::Job::StartTogether(core, number, "the destruction of " + name,
-                             std::make_unique<DestroyWork>(core, std::move(locked)));
+  return runtime::Job::StartTogether(context, number, "the destruction of " + name,
+                                     std::make_unique<DestroyWork>(context, std::move(locked)));
 }
 
 }  // namespace quire::kv

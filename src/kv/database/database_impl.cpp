@@ -23,34 +23,34 @@ Dispatcher::Options DispatcherOptions(const DatabaseOptions& options, int rank_c
                                       uint32_t number) {
   Dispatcher::Options result;
   result.database_number = number;
-  result.staging.rank_count = rank_count;
-  result.staging.bytes_max = options.remote_memtable_bytes;
+  result.remote_memtable.rank_count = rank_count;
+  result.remote_memtable.bytes_max = options.remote_memtable_bytes;
   // With many owners, batches shrink so that every owner can have some.
   const uint64_t share =
       options.remote_memtable_bytes / (kBatchesPerOwnerMin * static_cast<uint64_t>(rank_count));
-  result.staging.batch_bytes =
+  result.remote_memtable.batch_bytes =
       std::clamp(share, kStagedBatchBytesMin, options.migrate_batch_bytes) & ~uint64_t{7};
   // Other requests shall find room in the window, too.
   const uint64_t window = comm::ExchangeOptions().window_bytes / kWindowShare;
-  result.staging.in_flight_max =
-      std::clamp<uint64_t>(window / result.staging.batch_bytes, 1, kInFlightMax);
+  result.remote_memtable.in_flight_max =
+      std::clamp<uint64_t>(window / result.remote_memtable.batch_bytes, 1, kInFlightMax);
   return result;
 }
 
 }  // namespace
 
-DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::Core> core, DatabaseParts parts)
-    : core_(std::move(core)),
-      any_thread_(core_->exchange->has_handler_thread()),
+DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::ContextState> context, DatabaseParts parts)
+    : context_(std::move(context)),
+      any_thread_(context_->exchange->has_handler_thread()),
       name_(std::move(parts.name)),
       directory_(std::move(parts.directory)),
       partitioner_(std::move(parts.partitioner)),
       number_(parts.number),
       options_(std::move(parts.options)),
       memory_(std::move(parts.memory)),
-      rank_(core_->rank()),
-      size_(core_->size()),
-      gate_(GateOf(options_.protection, options_.consistency)),
+      rank_(context_->rank()),
+      size_(context_->size()),
+      allowed_(AllowedBy(options_.protection, options_.consistency)),
       protection_(options_.protection),
       consistency_(options_.consistency),
       counters_(*shared_counters_),
@@ -65,14 +65,13 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::Core> core, DatabaseParts pa
 Status DatabaseImpl::Begin() {
   if (size_ > 1) {
     QUIRE_ASSIGN_OR_RETURN(
-        dispatcher_,
-        Dispatcher::Create(core_->exchange.get(), DispatcherOptions(options_, size_, number_),
-                           &counters_));
-    service_ = std::make_unique<Service>(store_.get(), &counters_);
-    service_->Attach(core_->exchange.get(), number_);
+        dispatcher_, Dispatcher::Create(context_->exchange.get(),
+                                        DispatcherOptions(options_, size_, number_), &counters_));
+    service_ = std::make_unique<OwnerService>(store_.get(), &counters_);
+    service_->Attach(context_->exchange.get(), number_);
   }
-  const std::lock_guard<std::mutex> lock(core_->mutex);
-  core_->tenants.push_back(this);
+  const std::lock_guard<std::mutex> lock(context_->mutex);
+  context_->progress_clients.push_back(this);
   return Status();
 }
 
@@ -86,28 +85,28 @@ DatabaseImpl::~DatabaseImpl() {
 
 // All that has threads, locks, or files of the parent.
 void DatabaseImpl::LeaveAll() {
-  base::LeaveInChild(core_, memory_, store_, service_, dispatcher_, direct_, group_, remote_cache_,
-                     lock_, redistribution_, to_move_, checkpoints_);
+  base::LeaveInChild(context_, memory_, store_, service_, dispatcher_, direct_, group_,
+                     remote_cache_, lock_, redistribution_, to_move_, checkpoints_);
 }
 
-uint32_t DatabaseImpl::GateOf(Protection protection, Consistency consistency) {
-  uint32_t gate = kOpen;
+uint32_t DatabaseImpl::AllowedBy(Protection protection, Consistency consistency) {
+  uint32_t allowed = kOpen;
   switch (protection) {
     case Protection::kReadWrite:
-      gate |= kMayPut | kMayUpdate | kMayGet;
+      allowed |= kMayPut | kMayUpdate | kMayGet;
       break;
     case Protection::kWriteOnly:
-      gate |= kMayPut | kMayUpdate;
+      allowed |= kMayPut | kMayUpdate;
       break;
     case Protection::kReadOnly:
-      gate |= kMayGet;
+      allowed |= kMayGet;
       break;
     case Protection::kUpdateOnly:
-      gate |= kMayUpdate | kMayGet;
+      allowed |= kMayUpdate | kMayGet;
       break;
   }
-  if (consistency == Consistency::kSequential) gate |= kSequential;
-  return gate;
+  if (consistency == Consistency::kSequential) allowed |= kSequential;
+  return allowed;
 }
 
 DatabaseImpl::WriteCall::WriteCall(DatabaseImpl& database, uint32_t needed)
@@ -120,18 +119,18 @@ DatabaseImpl::WriteCall::WriteCall(DatabaseImpl& database, uint32_t needed)
 DatabaseImpl::WriteCall::~WriteCall() {
   if (counts_ == nullptr) return;
   counts_->writes_.End(side_);
-  if ((counts_->gate_.load() & kChanging) != 0) counts_->core_->exchange->Nudge(&counts_->writes_);
+  if ((counts_->allowed_.load() & kChanging) != 0)
+    counts_->context_->exchange->Nudge(&counts_->writes_);
 }
 
-// Waits for the writes that were admitted before the gate was closed.
+// Waits for the writes that were admitted before the allowed was closed.
 Status DatabaseImpl::AwaitWrites() {
   if (size_ == 1) return Status();
   for (int turn = 0; turn < 2; ++turn) {
     const size_t side = writes_.Turn();
-    QUIRE_RETURN_IF_ERROR(
-        core_->exchange->Await(&writes_, "a write under way to end", [this, side] {
-          return writes_.None(side) ? comm::Exchange::kNobody : rank_;
-        }));
+    QUIRE_RETURN_IF_ERROR(context_->exchange->Await(
+        &writes_, "a write under way to end",
+        [this, side] { return writes_.None(side) ? comm::Exchange::kNobody : rank_; }));
   }
   return Status();
 }
@@ -140,21 +139,21 @@ Status DatabaseImpl::ClosedStatus() const {
   return Status(Code::kInvalidArgument, "database " + name_ + " is closed");
 }
 
-// The database must be open: a closed one has no core.
+// The database must be open: a closed one has no context.
 Status DatabaseImpl::CheckThread() const {
-  return core_->exchange->CheckThread();
+  return context_->exchange->CheckThread();
 }
 
 Status DatabaseImpl::Refuse(uint32_t needed) const {
   QUIRE_RETURN_IF_ERROR(process_.Check(("database \"" + name_ + "\"").c_str()));
-  const uint32_t gate = gate_.load();
-  if ((gate & kOpen) == 0) return ClosedStatus();
+  const uint32_t allowed = allowed_.load();
+  if ((allowed & kOpen) == 0) return ClosedStatus();
   QUIRE_RETURN_IF_ERROR(CheckThread());
-  if ((needed & ~gate & kMayGet) != 0) {
+  if ((needed & ~allowed & kMayGet) != 0) {
     return Status(Code::kInvalidArgument,
                   "database " + name_ + " is protected write-only: no gets before Protect says so");
   }
-  const bool updates_only = (gate & kMayUpdate) != 0;
+  const bool updates_only = (allowed & kMayUpdate) != 0;
   return Status(Code::kReadOnly,
                 "database " + name_ + " is protected " +
                     (updates_only ? "update-only: only Update writes" : "read-only: no writes") +
@@ -196,7 +195,7 @@ Status DatabaseImpl::PutAdmitted(Slice key, Slice value) {
   QUIRE_RETURN_IF_ERROR(CheckSizes(key, value));
   const Place place = Locate(key);
   if (place.owner != rank_) return WriteRemote(place, log::RecordType::kPut, key, value);
-  counters_.Add(Counter::kPutsLocal);
+  counters_.Add(DatabaseCounter::kPutsLocal);
   return store_->Put(key, value, place.hash);
 }
 
@@ -210,7 +209,7 @@ Status DatabaseImpl::DeleteAdmitted(Slice key) {
   QUIRE_RETURN_IF_ERROR(CheckSizes(key, {}));
   const Place place = Locate(key);
   if (place.owner != rank_) return WriteRemote(place, log::RecordType::kDelete, key, {});
-  counters_.Add(Counter::kPutsLocal);
+  counters_.Add(DatabaseCounter::kPutsLocal);
   return store_->Delete(key, place.hash);
 }
 
@@ -247,15 +246,15 @@ Status DatabaseImpl::UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std
   QUIRE_RETURN_IF_ERROR(CheckUpdate(key, argument));
   const Place place = Locate(key);
   if (place.owner == rank_) {
-    counters_.Add(Counter::kUpdatesLocal);
+    counters_.Add(DatabaseCounter::kUpdatesLocal);
     return store_->Update(key, id, argument, place.hash, answer);
   }
   if (place.owner < 0 || place.owner >= size_) return BadOwner(place.owner);
-  counters_.Add(Counter::kUpdatesSequential);
+  counters_.Add(DatabaseCounter::kUpdatesSequential);
   QUIRE_RETURN_IF_ERROR(dispatcher_->Drain(place.owner));
-  const Status status = AskToWrite(*core_->exchange, place.owner,
-                                   Channel(number_, Operation::kUpdate),
-                                   EncodeUpdateHead({id, key, {}}), argument, answer);
+  const Status status =
+      AskToWrite(*context_->exchange, place.owner, Channel(number_, WireOperation::kUpdate),
+                 EncodeUpdateHead({id, key, {}}), argument, answer);
   return status.ok() ? Status() : OwnerStatus(place.owner, status);
 }
 
@@ -265,7 +264,7 @@ Status DatabaseImpl::Update(Slice key, uint32_t id, Slice argument) {
   QUIRE_RETURN_IF_ERROR(CheckUpdate(key, argument));
   const Place place = Locate(key);
   if (place.owner == rank_) {
-    counters_.Add(Counter::kUpdatesLocal);
+    counters_.Add(DatabaseCounter::kUpdatesLocal);
     return store_->Update(key, id, argument, place.hash);
   }
   // The number of the function, then the argument (docs/format/record.md).
@@ -287,11 +286,11 @@ Status DatabaseImpl::WriteRemote(const Place& place, log::RecordType type, Slice
     return BadOwner(place.owner);
   const uint64_t size = log::RecordSize(key.size(), value.size());
   const bool update = type == log::RecordType::kUpdate;
-  if (!sequential() && dispatcher_->staging().Fits(size)) [[likely]] {
-    counters_.Add(update ? Counter::kUpdatesStaged : Counter::kPutsStaged);
-    return dispatcher_->staging().Add(place.owner, type, key, value);
+  if (!sequential() && dispatcher_->remote_memtable().Fits(size)) [[likely]] {
+    counters_.Add(update ? DatabaseCounter::kUpdatesStaged : DatabaseCounter::kPutsStaged);
+    return dispatcher_->remote_memtable().Add(place.owner, type, key, value);
   }
-  counters_.Add(update ? Counter::kUpdatesSequential : Counter::kPutsSequential);
+  counters_.Add(update ? DatabaseCounter::kUpdatesSequential : DatabaseCounter::kPutsSequential);
   // Too large to be staged, or the mode has just changed: behind what is staged.
   QUIRE_RETURN_IF_ERROR(dispatcher_->Drain(place.owner));
   if (size <= kStackRecordBytes) {
@@ -310,11 +309,11 @@ Status DatabaseImpl::WriteRemote(const Place& place, log::RecordType type, Slice
 
 Status DatabaseImpl::SendRecords(int owner, Slice records) {
   std::string answer;
-  const Status status = AskToWrite(*core_->exchange, owner, Channel(number_, Operation::kApply), {},
-                                   records, &answer);
+  const Status status = AskToWrite(*context_->exchange, owner,
+                                   Channel(number_, WireOperation::kApply), {}, records, &answer);
   if (!status.ok()) return OwnerStatus(owner, status);
-  QUIRE_ASSIGN_OR_RETURN(const Damage damage, DecodeDamage(answer));
-  return damage.lost_count == 0 ? Status() : OwnerStatus(owner, damage.first);
+  QUIRE_ASSIGN_OR_RETURN(const ApplyFailures failures, DecodeApplyFailures(answer));
+  return failures.lost_count == 0 ? Status() : OwnerStatus(owner, failures.first);
 }
 
 Status DatabaseImpl::Compact() {

@@ -4,9 +4,10 @@
 /// Layer      kv
 /// Source     PapyrusKV, SC17, sections 2 and 3, figures 2 and 3
 /// Threads    as quire::Database
-/// Invariants no lock is held while the Exchange is called, but for Staging::SendMutex (services
+/// Invariants no lock is held while the Exchange is called, but for RemoteMemTable::SendMutex
+/// (services
 ///            and answers run inside its calls); what a call is allowed to do is one load of
-///            `gate_`
+///            `allowed_`
 #pragma once
 
 #include <atomic>
@@ -17,18 +18,18 @@
 
 #include "base/forked_child.h"
 #include "base/hash.h"
-#include "kv/protocol/counters.h"
-#include "kv/group/direct_reader.h"
+#include "kv/generations/redistribution.h"
+#include "kv/group/file_group_reader.h"
+#include "kv/group/shared_memory_group_reader.h"
 #include "kv/migration/dispatcher.h"
-#include "kv/group/group_reader.h"
 #include "kv/owner/local_iterator.h"
 #include "kv/owner/local_store.h"
 #include "kv/owner/pair_cache.h"
-#include "kv/generations/redistribution.h"
 #include "kv/owner/service.h"
+#include "kv/protocol/counters.h"
 #include "kv/protocol/writes_under_way.h"
 #include "quire/database.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 #include "runtime/job.h"
 
 namespace quire::kv {
@@ -42,13 +43,13 @@ struct DatabaseParts {
   DatabaseOptions options;
   runtime::MemoryShare memory;
   std::shared_ptr<lsm::Db> db;
-  std::unique_ptr<DirectReader> direct;
-  std::shared_ptr<GroupReader> group;
+  std::unique_ptr<SharedMemoryGroupReader> direct;
+  std::shared_ptr<FileGroupReader> group;
 };
 
-class DatabaseImpl final : public Database, public runtime::Tenant {
+class DatabaseImpl final : public Database, public runtime::ProgressClient {
  public:
-  DatabaseImpl(std::shared_ptr<runtime::Core> core, DatabaseParts parts);
+  DatabaseImpl(std::shared_ptr<runtime::ContextState> context, DatabaseParts parts);
   ~DatabaseImpl() override;
   /// Takes requests of other ranks from now on. Once, before any other call.
   ///
@@ -62,7 +63,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
 
   Status Put(Slice key, Slice value) override;
   Status Delete(Slice key) override;
-  Status Get(Slice key, const PlaceFunction& place) override;
+  Status Get(Slice key, const BufferAllocator& allocate) override;
   std::unique_ptr<PendingGet> GetAsync(Slice key) override;
 
   Status PutMany(const std::vector<std::pair<Slice, Slice>>& pairs) override;
@@ -103,8 +104,8 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   void Progress() override;
 
  private:
-  /// The operation that must be allowed for a call. Bits of gate_.
-  enum Gate : uint32_t {
+  /// The operation that must be allowed for a call. Bits of allowed_.
+  enum AllowedOperations : uint32_t {
     kOpen = 1,
     kMayPut = 2,
     kMayUpdate = 4,
@@ -117,9 +118,9 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
     uint64_t hash;
   };
 
-  static uint32_t GateOf(Protection protection, Consistency consistency);
+  static uint32_t AllowedBy(Protection protection, Consistency consistency);
   Status Admit(uint32_t needed) const {
-    const bool open = (gate_.load(std::memory_order_acquire) & needed) == needed;
+    const bool open = (allowed_.load(std::memory_order_acquire) & needed) == needed;
     const bool may_call = open && process_.MayCall() && (any_thread_ || CheckThread().ok());
     return may_call ? Status() : Refuse(needed);
   }
@@ -145,7 +146,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   Status CheckUpdate(Slice key, Slice argument) const;
   Place Locate(Slice key) const;
   Status BadOwner(int owner) const;
-  bool sequential() const { return (gate_.load(std::memory_order_relaxed) & kSequential) != 0; }
+  bool sequential() const { return (allowed_.load(std::memory_order_relaxed) & kSequential) != 0; }
 
   /// Put and Delete, once they are admitted.
   Status PutAdmitted(Slice key, Slice value);
@@ -153,28 +154,28 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   Status WriteRemote(const Place& place, log::RecordType type, Slice key, Slice value);
   Status SendRecords(int owner, Slice records);
   /// Get, into a place of Quire's own.
-  Status GetValue(Slice key, const PlaceFunction& value_place);
+  Status GetValue(Slice key, const BufferAllocator& allocate);
   /// Searches the places that need no message. kBusy: the owner must be asked, if it is another
   /// rank.
-  Status GetWithoutMessage(const Place& place, Slice key, const PlaceFunction& value_place,
+  Status GetWithoutMessage(const Place& place, Slice key, const BufferAllocator& allocate,
                            PairCache::Ticket* ticket);
   bool MustAsk(const Place& place, const Status& near) const {
     return near.code() == Code::kBusy && place.owner != rank_;
   }
-  Status GetByMessage(const Place& place, Slice key, const PlaceFunction& value_place,
+  Status GetByMessage(const Place& place, Slice key, const BufferAllocator& allocate,
                       const PairCache::Ticket& ticket);
   /// The owner is asked which of its tables to read, not for the value.
   bool InGroup(int owner) const { return group_ != nullptr && group_->Reaches(owner); }
-  Status GetInGroup(const Place& place, Slice key, const PlaceFunction& value_place,
+  Status GetInGroup(const Place& place, Slice key, const BufferAllocator& allocate,
                     const PairCache::Ticket& ticket);
   Status TakeGetAnswer(const Place& place, Slice key, const Status& status, Slice answer,
-                       const PlaceFunction& value_place, const PairCache::Ticket& ticket);
+                       const BufferAllocator& allocate, const PairCache::Ticket& ticket);
 
   template <typename WriteOne>
   Status WriteEach(size_t count, const WriteOne& write_one);
   Status WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pairs, log::RecordType type);
   struct ManyGet;
-  using Asked = std::pair<int, Operation>;  ///< an owner, and what of it
+  using Asked = std::pair<int, WireOperation>;  ///< an owner, and what of it
   void GetNear(ManyGet* many);
   void GetFar(ManyGet* many);
   Status TakeMany(ManyGet* many, const Asked& asked, Slice answer);
@@ -201,7 +202,7 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   void LeaveAll();
 
   const base::OwnProcess process_;
-  std::shared_ptr<runtime::Core> core_;
+  std::shared_ptr<runtime::ContextState> context_;
   const bool any_thread_;  ///< may call, whatever MPI allows
   const std::string name_;
   const std::string directory_;
@@ -212,18 +213,18 @@ class DatabaseImpl final : public Database, public runtime::Tenant {
   const int rank_;
   const int size_;
 
-  std::atomic<uint32_t> gate_;
+  std::atomic<uint32_t> allowed_;
   WritesUnderWay writes_;
   OpenIterators iterators_;
   Protection protection_;    ///< changed by collective calls alone
   Consistency consistency_;  ///< the same
-  const std::shared_ptr<Counters> shared_counters_ = std::make_shared<Counters>();
-  Counters& counters_;  ///< those, which gets under way share
+  const std::shared_ptr<DatabaseCounters> shared_counters_ = std::make_shared<DatabaseCounters>();
+  DatabaseCounters& counters_;  ///< those, which gets under way share
   std::unique_ptr<LocalStore> store_;
-  std::unique_ptr<Service> service_;
+  std::unique_ptr<OwnerService> service_;
   std::shared_ptr<Dispatcher> dispatcher_;         ///< null on one rank
-  std::unique_ptr<DirectReader> direct_;           ///< null: not in use
-  std::shared_ptr<GroupReader> group_;             ///< the same; shared with gets under way
+  std::unique_ptr<SharedMemoryGroupReader> direct_;  ///< null: not in use
+  std::shared_ptr<FileGroupReader> group_;           ///< the same; shared with gets under way
   std::shared_ptr<PairCache> remote_cache_;        ///< shared with gets under way
   std::unique_ptr<io::FileLock> lock_;
   std::shared_ptr<runtime::Job> redistribution_;  ///< null: there was nothing to move

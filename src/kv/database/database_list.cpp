@@ -11,12 +11,13 @@ namespace quire::kv {
 namespace {
 
 // Those whose descriptor this rank sees, each behind its length.
-Status ListHere(const runtime::Core& core, std::string* names) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, core.fs->List(core.repository));
+Status ListHere(const runtime::ContextState& context, std::string* names) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries,
+                         context.fs->List(context.repository));
   for (const io::FileInfo& entry : entries) {
     if (!entry.is_directory) continue;
     QUIRE_ASSIGN_OR_RETURN(const bool is_database,
-                           core.fs->Exists(DescriptorPath(core.DirectoryOf(entry.name))));
+                           context.fs->Exists(DescriptorPath(context.DirectoryOf(entry.name))));
     if (is_database) base::PutLengthPrefixed(names, entry.name);
   }
   return Status();
@@ -24,15 +25,15 @@ Status ListHere(const runtime::Core& core, std::string* names) {
 
 }  // namespace
 
-Result<std::vector<std::string>> ListDatabases(const runtime::Core& core) {
+Result<std::vector<std::string>> ListDatabases(const runtime::ContextState& context) {
   std::string mine;
-  const Status listed = ListHere(core, &mine);
+  const Status listed = ListHere(context, &mine);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                         runtime::GatherAgreed(*core.exchange, listed, mine));
+                         runtime::GatherAgreed(*context.exchange, listed, mine));
   std::set<std::string> names;
   Status read;
   for (const std::string& text : texts) {
-    base::Reader reader(text);
+    base::ByteReader reader(text);
     Slice name;
     while (read.ok() && !reader.rest().empty()) {
       if (reader.LengthPrefixed(&name)) {
@@ -44,7 +45,7 @@ Result<std::vector<std::string>> ListDatabases(const runtime::Core& core) {
   }
   std::vector<std::string> list(names.begin(), names.end());
   // No rank has the list alone.
-  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(read));
+  QUIRE_RETURN_IF_ERROR(context.exchange->Agree(read));
   return list;
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 // What is known of a database while it is being opened.
 struct Opening {
-  std::shared_ptr<runtime::Core> core;
+  std::shared_ptr<runtime::ContextState> context;
   DatabaseParts parts;
   LockedDatabase locked;  // as it is on disk
   Generation generation;  // the one that these ranks write to
@@ -36,7 +36,7 @@ struct Opening {
   std::unique_ptr<DatabaseImpl> database;  // made of `parts`
 
   std::string own_directory() const {
-    return PartDirectory(locked.directory, generation, core->rank());
+    return PartDirectory(locked.directory, generation, context->rank());
   }
 };
 
@@ -68,16 +68,16 @@ std::string Request(const std::string& name, const DatabaseOptions& options) {
 
 // The most that any rank has set aside of its memory: a dataset's writer may have gone on some of
 // them, and not on others.
-Result<uint64_t> AgreeOnRequest(const runtime::Core& core, const Status& checked,
+Result<uint64_t> AgreeOnRequest(const runtime::ContextState& context, const Status& checked,
                                 const std::string& request) {
   std::string mine;
-  base::PutFixed(&mine, core.budget->planned_bytes());
+  base::PutFixed(&mine, context.budget->planned_bytes());
   QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> requests,
-                         runtime::GatherAgreed(*core.exchange, checked, mine + request));
+                         runtime::GatherAgreed(*context.exchange, checked, mine + request));
   uint64_t most = 0;
   const Status compared = base::OrOutOfMemory([&] {
     for (size_t rank = 0; rank < requests.size(); ++rank) {
-      base::Reader reader(requests[rank]);
+      base::ByteReader reader(requests[rank]);
       uint64_t planned = 0;
       if (!reader.Fixed(&planned)) {
         return Status(Code::kCorruption, "a rank does not say what it opens");
@@ -88,7 +88,7 @@ Result<uint64_t> AgreeOnRequest(const runtime::Core& core, const Status& checked
     }
     return Status();
   });
-  QUIRE_RETURN_IF_ERROR(runtime::AgreeOnOutcome(*core.exchange, compared));
+  QUIRE_RETURN_IF_ERROR(runtime::AgreeOnOutcome(*context.exchange, compared));
   return most;
 }
 
@@ -119,8 +119,8 @@ Status CheckDescriptor(const Opening& opening, OpenMode mode) {
   return Status();
 }
 
-Descriptor NewDescriptor(const Opening& opening, DescriptorState state) {
-  Descriptor descriptor;
+DatabaseDescriptor NewDescriptor(const Opening& opening, DescriptorState state) {
+  DatabaseDescriptor descriptor;
   descriptor.state = state;
   descriptor.id = opening.locked.descriptor.id;
   descriptor.generations = {opening.generation};
@@ -138,27 +138,27 @@ Descriptor NewDescriptor(const Opening& opening, DescriptorState state) {
 Status BeginCreation(Opening* opening) {
   opening->generation.number = NextNumber(opening->locked.descriptor);
   if (!opening->locked.descriptor.generations.empty()) {  // it was interrupted
-    QUIRE_RETURN_IF_ERROR(RemoveParts(*opening->core, opening->locked.directory, {}));
+    QUIRE_RETURN_IF_ERROR(RemoveParts(*opening->context, opening->locked.directory, {}));
   }
   Status written;
-  if (opening->core->rank() == 0) {
-    written = WriteDescriptor(*opening->core->fs, opening->locked.directory,
+  if (opening->context->rank() == 0) {
+    written = WriteDescriptor(*opening->context->fs, opening->locked.directory,
                               NewDescriptor(*opening, DescriptorState::kCreating));
   }
-  return opening->core->exchange->Agree(written);
+  return opening->context->exchange->Agree(written);
 }
 
 // What this attempt leaves, should it fail, may lie on a node that is not here next time, also if
 // all ranks see the older parts, as those of a checkpoint. No later generation has its number.
 Status TakeGenerationNumber(Opening* opening) {
   if (!opening->growing) return Status();
-  Descriptor& descriptor = opening->locked.descriptor;
+  DatabaseDescriptor& descriptor = opening->locked.descriptor;
   descriptor.state = DescriptorState::kReady;  // what was being filled has been removed
   descriptor.taken = opening->generation.number;
-  const runtime::Core& core = *opening->core;
-  return core.exchange->Agree(base::OrOutOfMemory([&] {
-    if (core.rank() != 0) return Status();
-    return WriteDescriptor(*core.fs, opening->locked.directory, descriptor);
+  const runtime::ContextState& context = *opening->context;
+  return context.exchange->Agree(base::OrOutOfMemory([&] {
+    if (context.rank() != 0) return Status();
+    return WriteDescriptor(*context.fs, opening->locked.directory, descriptor);
   }));
 }
 
@@ -172,39 +172,39 @@ Status MissingPart(const std::string& directory) {
 // Collective. If rank 0 has an old copy of the descriptor, it does not name the parts that the
 // ranks have now: those are no remains.
 Status CheckOwnParts(const Opening& opening) {
-  const runtime::Core& core = *opening.core;
-  return core.exchange->Agree(base::OrOutOfMemory([&]() -> Status {
+  const runtime::ContextState& context = *opening.context;
+  return context.exchange->Agree(base::OrOutOfMemory([&]() -> Status {
     const std::string directory = opening.own_directory();
-    QUIRE_ASSIGN_OR_RETURN(const bool there, core.fs->Exists(directory));
+    QUIRE_ASSIGN_OR_RETURN(const bool there, context.fs->Exists(directory));
     return there ? Status() : MissingPart(directory);
   }));
 }
 
 Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cache, bool share) {
-  runtime::Core& core = *opening->core;
-  lsm::Environment environment;
-  environment.fs = core.fs;
-  environment.executor = core.executor.get();
+  runtime::ContextState& context = *opening->context;
+  lsm::DbEnvironment environment;
+  environment.fs = context.fs;
+  environment.executor = context.executor.get();
   environment.cache = cache;
   environment.share_memory = share;
   if (opening->old.shared) {
-    environment.base = NewChainBackingStore(opening->old.chain, core.rank(), core.size());
+    environment.base = NewChainBackingStore(opening->old.chain, context.rank(), context.size());
   } else if (opening->old.chain != nullptr) {
     environment.base = NewEmptyBackingStore();
   }
   // Before those give up that wait for this rank's answer meanwhile.
-  environment.pinned_wait_ms_max = core.options.timeout_ms / 2;
-  environment.holder = io::ProcessDescription() + " rank " + std::to_string(core.rank());
+  environment.pinned_wait_ms_max = context.options.timeout_ms / 2;
+  environment.holder = io::ProcessDescription() + " rank " + std::to_string(context.rank());
   const std::string directory = opening->own_directory();
   const bool fresh = opening->creating || opening->growing;
   if (fresh) {
     // On a node that is new to the database it is not there yet. If the database is new, every rank
     // has made it, and its name durable, when the database was locked.
     if (opening->growing) {
-      QUIRE_RETURN_IF_ERROR(core.MakeDirectory(opening->locked.directory));
+      QUIRE_RETURN_IF_ERROR(context.MakeDirectory(opening->locked.directory));
     }
     QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(
-        *core.fs, GenerationDirectory(opening->locked.directory, opening->generation)));
+        *context.fs, GenerationDirectory(opening->locked.directory, opening->generation)));
   }
   auto db = lsm::Db::Open(environment, directory, opening->parts.options.storage,
                           fresh ? lsm::OpenFlags::kOpenOrCreate : lsm::OpenFlags::kMustExist);
@@ -217,49 +217,50 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
 
 // The descriptor says what the database is now: ready, and opened with these options.
 Status FinishDescriptor(const Opening& opening) {
-  if (opening.core->rank() != 0) return Status();
+  if (opening.context->rank() != 0) return Status();
   // Where the storage is shared, new pairs come to it at once.
   const bool filling = opening.growing && !opening.old.shared;
-  const Descriptor now =
+  const DatabaseDescriptor now =
       NewDescriptor(opening, filling ? DescriptorState::kFilling : DescriptorState::kReady);
-  const Descriptor& stored = opening.locked.descriptor;
+  const DatabaseDescriptor& stored = opening.locked.descriptor;
   const bool same = now.state == stored.state && now.options == stored.options;
   if (!opening.creating && !opening.growing && same) return Status();
-  return WriteDescriptor(*opening.core->fs, opening.locked.directory, now);
+  return WriteDescriptor(*opening.context->fs, opening.locked.directory, now);
 }
 
 // Which generation these ranks write to, and which are older.
 Status ArrangeGenerations(Opening* opening) {
   std::vector<Generation>& stored = opening->locked.descriptor.generations;
-  const runtime::Core& core = *opening->core;
+  const runtime::ContextState& context = *opening->context;
   const uint32_t next = NextNumber(opening->locked.descriptor);
   const bool filling = opening->locked.descriptor.state == DescriptorState::kFilling;
   if (filling) stored.erase(stored.begin());
   const bool forced = opening->parts.options.force_redistribute && stored.size() == 1;
-  opening->growing = forced || stored[0].rank_count != core.size() || !stored[0].location.empty();
+  opening->growing =
+      forced || stored[0].rank_count != context.size() || !stored[0].location.empty();
   GenerationChain::Options chain;
-  chain.fs = core.fs;
+  chain.fs = context.fs;
   chain.directory = opening->locked.directory;
   if (!opening->growing) {
     chain.generations = {stored[0]};
-    QUIRE_ASSIGN_OR_RETURN(opening->growing, WasCopiedByFewerRanks(core, chain));
+    QUIRE_ASSIGN_OR_RETURN(opening->growing, WasCopiedByFewerRanks(context, chain));
   }
   opening->generation.number = opening->growing ? next : stored[0].number;
   chain.generations.assign(stored.begin() + (opening->growing ? 0 : 1), stored.end());
   chain.partitioner = opening->parts.options.partitioner;
   chain.reader.storage = opening->parts.options.storage;
   chain.reader.cache = opening->cache;
-  QUIRE_ASSIGN_OR_RETURN(opening->old, AssignOlderParts(core, std::move(chain)));
+  QUIRE_ASSIGN_OR_RETURN(opening->old, AssignOlderParts(context, std::move(chain)));
   if (!opening->growing) QUIRE_RETURN_IF_ERROR(CheckOwnParts(*opening));
   // An attempt to add a generation may have been cut off, or a redistribution could not remove the
   // last one. If the removal of what they left fails on one rank, all ranks go on.
-  const Status removed = runtime::Together(*core.exchange, [&] {
+  const Status removed = runtime::Together(*context.exchange, [&] {
     std::set<uint32_t> kept;
     for (const Generation& generation : stored) kept.insert(generation.number);
-    return RemoveParts(core, opening->locked.directory, kept);
+    return RemoveParts(context, opening->locked.directory, kept);
   });
   if (opening->growing || removed.ok()) return removed;
-  if (core.rank() == 0 && base::LogEnabled()) {
+  if (context.rank() == 0 && base::LogEnabled()) {
     base::Log(LogLevel::kWarning,
               "what " + opening->locked.directory +
                   " has besides its generations cannot be removed: " + removed.ToString());
@@ -269,38 +270,38 @@ Status ArrangeGenerations(Opening* opening) {
 
 Status LockAndCheck(Opening* opening) {
   const OpenMode mode = opening->parts.options.mode;
-  QUIRE_ASSIGN_OR_RETURN(opening->locked, LockDatabase(*opening->core, opening->parts.name,
+  QUIRE_ASSIGN_OR_RETURN(opening->locked, LockDatabase(*opening->context, opening->parts.name,
                                                        mode != OpenMode::kMustExist));
   const Status checked = base::OrOutOfMemory([&] { return CheckDescriptor(*opening, mode); });
-  QUIRE_RETURN_IF_ERROR(runtime::AgreeOnOutcome(*opening->core->exchange, checked));
-  const Descriptor& descriptor = opening->locked.descriptor;
+  QUIRE_RETURN_IF_ERROR(runtime::AgreeOnOutcome(*opening->context->exchange, checked));
+  const DatabaseDescriptor& descriptor = opening->locked.descriptor;
   opening->creating = !IsThere(descriptor);
   return opening->creating ? Status() : ArrangeGenerations(opening);
 }
 
 // Members whose memory is shared are read there, and of the others their tables. Collective.
 Status JoinGroup(Opening* opening, bool share) {
-  const runtime::Core& core = *opening->core;
+  const runtime::ContextState& context = *opening->context;
   DatabaseParts& parts = opening->parts;
   const int group_size = parts.options.group_size;
-  if (group_size == 1 || core.size() == 1) return Status();
-  parts.direct = std::make_unique<DirectReader>();
+  if (group_size == 1 || context.size() == 1) return Status();
+  parts.direct = std::make_unique<SharedMemoryGroupReader>();
   QUIRE_RETURN_IF_ERROR(parts.direct->Attach(
-      {core.fs, core.exchange.get(), opening->cache, parts.options.storage, group_size},
+      {context.fs, context.exchange.get(), opening->cache, parts.options.storage, group_size},
       share ? parts.db.get() : nullptr, opening->own_directory()));
-  GroupReader::Options group;
-  for (int rank = 0; rank < core.size(); ++rank) {
-    const bool member = SameGroup(rank, core.rank(), group_size, core.OnThisMachine(rank));
-    if (member && rank != core.rank() && !parts.direct->Reaches(rank))
+  FileGroupReader::Options group;
+  for (int rank = 0; rank < context.size(); ++rank) {
+    const bool member = SameGroup(rank, context.rank(), group_size, context.OnThisMachine(rank));
+    if (member && rank != context.rank() && !parts.direct->Reaches(rank))
       group.members.push_back(rank);
   }
   if (group.members.empty()) return Status();
-  group.fs = core.fs;
+  group.fs = context.fs;
   group.directory = opening->locked.directory;
   group.generation = opening->generation;
   group.expected = group_size > 0;
   group.reader = {parts.options.storage, opening->cache};
-  parts.group = std::make_shared<GroupReader>(std::move(group));
+  parts.group = std::make_shared<FileGroupReader>(std::move(group));
   return Status();
 }
 
@@ -318,26 +319,27 @@ Status MakeDatabase(Opening* opening) {
   request.readers = opening->old.readers;
   request.without = NewDescriptor(*opening, DescriptorState::kReady);
   request.without.generations.resize(1);
-  opening->database = std::make_unique<DatabaseImpl>(opening->core, std::move(parts));
+  opening->database = std::make_unique<DatabaseImpl>(opening->context, std::move(parts));
   return opening->database->Begin();
 }
 
 Status OpenParts(Opening* opening) {
-  runtime::Core& core = *opening->core;
+  runtime::ContextState& context = *opening->context;
   DatabaseParts& parts = opening->parts;
   const auto cache = std::make_shared<table::BlockCache>(parts.options.storage.cache_bytes);
   opening->cache = cache;
   QUIRE_RETURN_IF_ERROR(LockAndCheck(opening));
   if (opening->creating) QUIRE_RETURN_IF_ERROR(BeginCreation(opening));
   QUIRE_RETURN_IF_ERROR(TakeGenerationNumber(opening));
-  const bool share = parts.options.group_size != 1 && DirectReader::Possible(*core.exchange);
+  const bool share =
+      parts.options.group_size != 1 && SharedMemoryGroupReader::Possible(*context.exchange);
+  QUIRE_RETURN_IF_ERROR(context.exchange->Agree(
+      base::OrOutOfMemory([&] { return OpenOwnDb(opening, cache, share); })));
   QUIRE_RETURN_IF_ERROR(
-      core.exchange->Agree(base::OrOutOfMemory([&] { return OpenOwnDb(opening, cache, share); })));
-  QUIRE_RETURN_IF_ERROR(
-      core.exchange->Agree(base::OrOutOfMemory([&] { return FinishDescriptor(*opening); })));
+      context.exchange->Agree(base::OrOutOfMemory([&] { return FinishDescriptor(*opening); })));
   QUIRE_RETURN_IF_ERROR(JoinGroup(opening, share));
   // What each rank does by itself ends in one more agreement: no rank has the database alone.
-  return core.exchange->Agree(MakeDatabase(opening));
+  return context.exchange->Agree(MakeDatabase(opening));
 }
 
 // Numbers that all ranks take alike, before anything can fail on one of them.
@@ -346,22 +348,22 @@ struct Numbers {
   uint32_t redistribution;
 };
 
-Status OpenTogether(const std::shared_ptr<runtime::Core>& core, const std::string& name,
+Status OpenTogether(const std::shared_ptr<runtime::ContextState>& context, const std::string& name,
                     const DatabaseOptions& options, Opening* opening) {
-  opening->core = core;
+  opening->context = context;
   opening->parts.name = name;
   opening->parts.options = options;
   opening->parts.options.partitioner = runtime::GuardedPartitioner(options.partitioner);
   const Status checked = CheckRequest(name, &opening->parts.options);
   const DatabaseOptions& asked = opening->parts.options;
   opening->at_once = asked.redistribute || asked.force_redistribute;
-  opening->generation.rank_count = core->size();
+  opening->generation.rank_count = context->size();
   opening->generation.partitioner = PartitionerName(opening->parts.options);
   QUIRE_ASSIGN_OR_RETURN(const uint64_t planned,
-                         AgreeOnRequest(*core, checked, Request(name, opening->parts.options)));
+                         AgreeOnRequest(*context, checked, Request(name, opening->parts.options)));
   // All ranks have the same limit, and so the same plan.
   QUIRE_ASSIGN_OR_RETURN(opening->parts.memory,
-                         core->budget->Take(&opening->parts.options, core->size(), planned));
+                         context->budget->Take(&opening->parts.options, context->size(), planned));
   return OpenParts(opening);
 }
 
@@ -385,17 +387,17 @@ DatabaseImpl::MoveWait WaitOf(const Opening& opening) {
   return many ? DatabaseImpl::MoveWait::kEnd : DatabaseImpl::MoveWait::kNothing;
 }
 
-Result<std::unique_ptr<Database>> Open(const std::shared_ptr<runtime::Core>& core,
+Result<std::unique_ptr<Database>> Open(const std::shared_ptr<runtime::ContextState>& context,
                                        const Numbers& numbers, const std::string& name,
                                        const DatabaseOptions& options) {
   std::unique_ptr<Opening> opening;
-  const Status opened = runtime::Together(*core->exchange, [&] {
+  const Status opened = runtime::Together(*context->exchange, [&] {
     opening = std::make_unique<Opening>();
     opening->parts.number = numbers.database;
-    return OpenTogether(core, name, options, opening.get());
+    return OpenTogether(context, name, options, opening.get());
   });
   if (!opened.ok()) {
-    GiveUpOpening(*core->exchange, opened, opening.get());
+    GiveUpOpening(*context->exchange, opened, opening.get());
     return opened;
   }
   opening->locked.made.Keep();
@@ -411,11 +413,12 @@ Result<std::unique_ptr<Database>> Open(const std::shared_ptr<runtime::Core>& cor
 
 }  // namespace
 
-Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Core>& core,
-                                               const std::string& name,
-                                               const DatabaseOptions& options) {
-  const Numbers numbers = {core->TakeNumber(), core->TakeNumber()};
-  return runtime::Together(*core->exchange, [&] { return Open(core, numbers, name, options); });
+Result<std::unique_ptr<Database>> OpenDatabase(
+    const std::shared_ptr<runtime::ContextState>& context, const std::string& name,
+    const DatabaseOptions& options) {
+  const Numbers numbers = {context->TakeNumber(), context->TakeNumber()};
+  return runtime::Together(*context->exchange,
+                           [&] { return Open(context, numbers, name, options); });
 }
 
 }  // namespace quire::kv

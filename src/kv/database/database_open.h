@@ -14,19 +14,20 @@
 #include <vector>
 
 #include "quire/database.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 #include "runtime/job.h"
 
 namespace quire::kv {
 
-Result<std::unique_ptr<Database>> OpenDatabase(const std::shared_ptr<runtime::Core>& core,
-                                               const std::string& name,
-                                               const DatabaseOptions& options);
+Result<std::unique_ptr<Database>> OpenDatabase(
+    const std::shared_ptr<runtime::ContextState>& context, const std::string& name,
+    const DatabaseOptions& options);
 
 /// As Context::DestroyAsync: the descriptor says at return that it is being destroyed.
-Result<std::unique_ptr<Event>> StartDestruction(const std::shared_ptr<runtime::Core>& core,
-                                                uint32_t number, const std::string& name);
+Result<std::unique_ptr<Event>> StartDestruction(
+    const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
+    const std::string& name);
 /// The names of the directories below the repository that have a descriptor, on any rank, in order.
-Result<std::vector<std::string>> ListDatabases(const runtime::Core& core);
+Result<std::vector<std::string>> ListDatabases(const runtime::ContextState& context);
 
 }  // namespace quire::kv

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/forked_child.h"
-#include "base/own_place.h"
+#include "base/own_buffer.h"
 #include "base/program_call.h"
 #include "io/files/machine.h"
 #include "kv/generations/generation_chain.h"
@@ -21,7 +21,7 @@ constexpr int kLooksMax = 64;
 
 // A database's generations, or the one of a checkpoint.
 Result<std::vector<Generation>> GenerationsIn(io::FileSystem& fs, const std::string& directory) {
-  const Result<Descriptor> descriptor = ReadDescriptor(fs, directory);
+  const Result<DatabaseDescriptor> descriptor = ReadDescriptor(fs, directory);
   if (descriptor.ok()) {
     if (IsThere(*descriptor)) return descriptor->generations;
     return Status(Code::kNotFound, "the database in " + directory + " is being made or removed");
@@ -60,11 +60,11 @@ class DatabaseReaderImpl final : public DatabaseReader {
     base::LeaveInChild(chain, reader_);
   }
 
-  Status Get(Slice key, const PlaceFunction& place) const override {
+  Status Get(Slice key, const BufferAllocator& allocate) const override {
     QUIRE_RETURN_IF_ERROR(process_.Check("the reader"));
-    return base::GetIntoPlace(place, [&](const PlaceFunction& own_place) {
-      return base::CallProgram([] { return std::string("the place function"); },
-                               [&] { return Present()->Get(key, own_place); });
+    return base::GetInto(allocate, [&](const BufferAllocator& own) {
+      return base::CallProgram([] { return std::string("the allocate function"); },
+                               [&] { return Present()->Get(key, own); });
     });
   }
   std::unique_ptr<LocalIterator> NewIterator() const override {
@@ -148,11 +148,7 @@ Result<std::unique_ptr<DatabaseReader>> DatabaseReader::Open(const std::string& 
 }
 
 Status DatabaseReader::Get(Slice key, std::string* value) const {
-  auto into_value = [value](size_t size) {
-    value->resize(size);
-    return value->data();
-  };
-  return Get(key, base::OwnPlace(into_value));
+  return Get(key, Into(value));
 }
 
 }  // namespace quire

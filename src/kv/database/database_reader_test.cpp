@@ -132,10 +132,11 @@ TEST(DatabaseReading, APlaceThatThrowsFailsThatGet) {
     const Status threw =
         reader->Get(key, [](size_t) -> char* { throw std::runtime_error("the array is full"); });
     EXPECT_EQ(threw.code(), Code::kInvalidArgument);
-    EXPECT_THAT(threw.message(), HasSubstr("the place function threw an exception: the array is"));
+    EXPECT_THAT(threw.message(),
+                HasSubstr("the buffer allocator threw an exception: the array is"));
     const Status number = reader->Get(key, [](size_t) -> char* { throw 7; });
     EXPECT_EQ(number.code(), Code::kInvalidArgument);
-    EXPECT_THAT(number.message(), HasSubstr("the place function threw something"));
+    EXPECT_THAT(number.message(), HasSubstr("the buffer allocator threw something"));
     EXPECT_EQ(reader->Get(key, [](size_t) -> char* { throw std::bad_alloc(); }).code(),
               Code::kOutOfMemory);
     EXPECT_EQ(reader->Get(key, [](size_t) -> char* { return nullptr; }).code(), Code::kOutOfMemory);
@@ -292,7 +293,7 @@ class ReadingWhilePairsMove : public testing::Test {
                                     std::shared_ptr<const lsm::BackingStore> base) {
     const std::string part = PartDirectory("/db", generation, rank);
     EXPECT_OK(io::MakeDurableDirectory(*disk_, GenerationDirectory("/db", generation)));
-    lsm::Environment environment;
+    lsm::DbEnvironment environment;
     environment.fs = disk_.get();
     environment.executor = executor_.get();
     environment.base = std::move(base);
@@ -302,7 +303,7 @@ class ReadingWhilePairsMove : public testing::Test {
     return std::move(*opened);
   }
   void Publish(const std::vector<Generation>& generations) {
-    Descriptor descriptor;
+    DatabaseDescriptor descriptor;
     descriptor.generations = generations;
     EXPECT_OK(WriteDescriptor(*disk_, "/db", descriptor));
   }
@@ -446,13 +447,13 @@ class PartsOfAKilledJob : public testing::Test {
     ASSERT_OK(disk_->MakeDirectory("/repository"));
     ASSERT_OK(disk_->MakeDirectory(kDirectory));
     ASSERT_OK(disk_->MakeDirectory(GenerationDirectory(kDirectory, generation)));
-    Descriptor descriptor;
+    DatabaseDescriptor descriptor;
     descriptor.generations = {generation};
     ASSERT_OK(WriteDescriptor(*disk_, kDirectory, descriptor));
     StorageOptions options = SimCluster::SmallDatabase().storage;
     options.memtable_bytes = kLogBytes;
     const auto executor = base::NewManualExecutor();
-    lsm::Environment environment;
+    lsm::DbEnvironment environment;
     environment.fs = disk_.get();
     environment.executor = executor.get();
     std::vector<std::unique_ptr<lsm::Db>> parts;

@@ -41,13 +41,13 @@ void AddStorage(const lsm::DbStatistics& db, Statistics* to) {
 Statistics DatabaseImpl::GetStatistics() const {
   if (!process_.MayCall()) return {};  // a log sink may run under a mutex
   Statistics all;
-  if ((gate_.load() & kOpen) == 0) return all;
+  if ((allowed_.load() & kOpen) == 0) return all;
   AddStorage(store_->db().Statistics(), &all);
   for (size_t i = 0; i < kCounterCount; ++i) {
-    const auto counter = static_cast<Counter>(i);
+    const auto counter = static_cast<DatabaseCounter>(i);
     all[CounterName(counter)] = counters_.Sum(counter);
   }
-  const comm::ExchangeStatistics messages = core_->exchange->Statistics();
+  const comm::ExchangeStatistics messages = context_->exchange->Statistics();
   all["messages.requests_sent"] = messages.requests_sent;
   all["messages.requests_handled"] = messages.requests_handled;
   all["messages.frames_sent"] = messages.frames_sent;
@@ -56,19 +56,19 @@ Statistics DatabaseImpl::GetStatistics() const {
   all["messages.send_stalls"] = messages.send_stalls;
   all["direct.neighbours"] =
       direct_ == nullptr ? 0 : static_cast<uint64_t>(direct_->attached_count());
-  all["memory.limit"] = core_->budget->limit_bytes();
+  all["memory.limit"] = context_->budget->limit_bytes();
   const runtime::MemoryPlan plan = runtime::PlanFor(options_, size_);
   all["memory.planned"] = plan.total();
   all["memory.block_cache_max"] = plan.block_cache;
   all["memory.value_segments_max"] = plan.value_segments;
   all["memory.merging_max"] = plan.merging;
-  all["memory.messages_max"] = core_->budget->messages_bytes();
+  all["memory.messages_max"] = context_->budget->messages_bytes();
   all["memory.local_cache"] = store_->cache().charged_bytes();
   all["memory.remote_cache"] = remote_cache_->charged_bytes();
   all["memory.messages"] = messages.buffered_bytes;
   if (dispatcher_ != nullptr) {
-    all["memory.staging"] = dispatcher_->staging().staged_bytes();
-    all["memory.staging_idle"] = dispatcher_->staging().idle_bytes();
+    all["memory.staging"] = dispatcher_->remote_memtable().staged_bytes();
+    all["memory.staging_idle"] = dispatcher_->remote_memtable().idle_bytes();
   }
   return all;
 }

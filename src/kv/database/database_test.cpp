@@ -562,7 +562,7 @@ TEST_P(DatabaseOverSim, DestroyRemovesADatabaseAndNothingElse) {
   SimCluster cluster(Ranks(2));
   RunDatabase(cluster, SimCluster::SmallDatabase(),
               [](int rank, Context&, Database& db) { ASSERT_OK(db.Put(Key(rank, 0), "v")); });
-  const auto kept = cluster.disk(0).Open("/repository/db/notes", io::OpenMode::kCreate);
+  const auto kept = cluster.disk(0).Open("/repository/db/notes", io::FileOpenMode::kCreate);
   ASSERT_TRUE(kept.ok());
   cluster.Run([](int, Context& context) {
     EXPECT_CODE(context.Destroy("nothing"), Code::kNotFound);

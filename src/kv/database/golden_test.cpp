@@ -12,12 +12,12 @@ namespace quire::kv::golden_test {
 namespace {
 
 TEST(KvGolden, ADescriptorIsWrittenAndReadAsEver) {
-  Descriptor written;
+  DatabaseDescriptor written;
   written.state = DescriptorState::kCreating;
   written.generations = {{3, 1024, "by particle", ""}, {1, 16, "hash", "/lustre/run 7/db/12"}};
   written.options = {"memtable_bytes=67108864", "log=on"};
   const std::string text = test::Golden(QUIRE_GOLDEN "/v1_database", EncodeDescriptor(written));
-  const Result<Descriptor> read = DecodeDescriptor(text, "DATABASE");
+  const Result<DatabaseDescriptor> read = DecodeDescriptor(text, "DATABASE");
   ASSERT_TRUE(read.ok()) << read.status().ToString();
   EXPECT_EQ(read->state, DescriptorState::kCreating);
   ASSERT_EQ(read->generations.size(), 2u);
@@ -50,11 +50,11 @@ TEST(KvGolden, ListsAreWrittenAndReadAsEver) {
       test::Golden(QUIRE_GOLDEN "/v1_tables", EncodeTablesAnswer(tables)), &read_tables));
   EXPECT_EQ(read_tables, tables);
 
-  const std::string damage = EncodeDamage({300, Status(Code::kNoSpace, "full")});
-  const auto read_damage = DecodeDamage(test::Golden(QUIRE_GOLDEN "/v1_damage", damage));
-  ASSERT_TRUE(read_damage.ok());
-  EXPECT_EQ(read_damage->lost_count, 300u);
-  EXPECT_EQ(read_damage->first.message(), "full");
+  const std::string failures = EncodeApplyFailures({300, Status(Code::kNoSpace, "full")});
+  const auto read_failures = DecodeApplyFailures(test::Golden(QUIRE_GOLDEN "/v1_damage", failures));
+  ASSERT_TRUE(read_failures.ok());
+  EXPECT_EQ(read_failures->lost_count, 300u);
+  EXPECT_EQ(read_failures->first.message(), "full");
 }
 
 }  // namespace

@@ -196,7 +196,7 @@ TEST(Lifecycle, ADatabaseThatIsBeingMadeOrRemovedIsNone) {
   for (const DescriptorState state : {DescriptorState::kCreating, DescriptorState::kDestroying}) {
     SimCluster cluster(Ranks(/*own_disks=*/false));
     Fill(cluster);
-    Result<Descriptor> descriptor = ReadDescriptor(cluster.disk(0), kDirectory);
+    Result<DatabaseDescriptor> descriptor = ReadDescriptor(cluster.disk(0), kDirectory);
     ASSERT_TRUE(descriptor.ok());
     descriptor->state = state;
     ASSERT_OK(WriteDescriptor(cluster.disk(0), kDirectory, *descriptor));
@@ -412,7 +412,7 @@ TEST(Lifecycle, ADatabaseThatLacksARanksPartIsDamage) {
 TEST(Lifecycle, ADestructionGoesOnWhereSomeRanksHaveNothingLeft) {
   SimCluster cluster(Ranks(/*own_disks=*/true));
   Fill(cluster);
-  Result<Descriptor> descriptor = ReadDescriptor(cluster.disk(0), kDirectory);
+  Result<DatabaseDescriptor> descriptor = ReadDescriptor(cluster.disk(0), kDirectory);
   ASSERT_TRUE(descriptor.ok());
   descriptor->state = DescriptorState::kDestroying;
   ASSERT_OK(WriteDescriptor(cluster.disk(0), kDirectory, *descriptor));

@@ -28,10 +28,7 @@ using testing::HasSubstr;
 std::string CacheGet(PairCache& cache, const std::string& key) {
   std::string value;
   const uint64_t hash = base::HashKey(key);
-  const Status status = cache.Get(key, hash, cache.Look(hash), [&value](size_t size) {
-    value.resize(size);
-    return value.data();
-  });
+  const Status status = cache.Get(key, hash, cache.Look(hash), Into(&value));
   return status.ok() ? value : "(none)";
 }
 
@@ -108,10 +105,7 @@ TEST(PairCache, NeverShowsAValueOlderThanTheLastWrite) {
     const int floor = acknowledged.load();
     const PairCache::Ticket ticket = cache.Look(hash);
     std::string value;
-    const Status cached = cache.Get("k", hash, ticket, [&value](size_t size) {
-      value.resize(size);
-      return value.data();
-    });
+    const Status cached = cache.Get("k", hash, ticket, Into(&value));
     if (!cached.ok()) {
       value = std::to_string(stored.load());
       cache.Insert("k", value, hash, ticket);
@@ -157,24 +151,24 @@ TEST(PairCache, WithoutBytesTakesNothing) {
   const PairCache::WriteGuard guard(cache, "k", 7);
 }
 
-Descriptor SomeDescriptor() {
-  Descriptor descriptor;
+DatabaseDescriptor SomeDescriptor() {
+  DatabaseDescriptor descriptor;
   descriptor.id = 12;
   descriptor.generations = {{2, 4, "hash", ""}, {1, 16, "by name", "/pfs/db/3"}};
   descriptor.options = ShapingOptions({});
   return descriptor;
 }
 
-TEST(Descriptor, ComesBackAsItWasWritten) {
+TEST(DatabaseDescriptor, ComesBackAsItWasWritten) {
   const auto fs = io::NewSimFileSystem();
   ASSERT_TRUE(fs->MakeDirectory("/d").ok());
   EXPECT_EQ(ReadDescriptor(*fs, "/d").status().code(), Code::kNotFound);
   for (const DescriptorState state :
        {DescriptorState::kCreating, DescriptorState::kReady, DescriptorState::kDestroying}) {
-    Descriptor written = SomeDescriptor();
+    DatabaseDescriptor written = SomeDescriptor();
     written.state = state;
     ASSERT_TRUE(WriteDescriptor(*fs, "/d", written).ok());
-    const Result<Descriptor> read = ReadDescriptor(*fs, "/d");
+    const Result<DatabaseDescriptor> read = ReadDescriptor(*fs, "/d");
     ASSERT_TRUE(read.ok()) << read.status().ToString();
     EXPECT_EQ(read->state, state);
     EXPECT_EQ(read->id, written.id);
@@ -187,7 +181,7 @@ TEST(Descriptor, ComesBackAsItWasWritten) {
   }
 }
 
-TEST(Descriptor, EveryFlippedByteAndEveryLengthIsToldAsDamage) {
+TEST(DatabaseDescriptor, EveryFlippedByteAndEveryLengthIsToldAsDamage) {
   const std::string text = EncodeDescriptor(SomeDescriptor());
   for (size_t at = 0; at < text.size(); ++at) {
     std::string flipped = text;
@@ -199,12 +193,12 @@ TEST(Descriptor, EveryFlippedByteAndEveryLengthIsToldAsDamage) {
   EXPECT_FALSE(DecodeDescriptor(text + "x = y\n", "x").ok());
 }
 
-TEST(Descriptor, TheDocumentedExampleIsValid) {
+TEST(DatabaseDescriptor, TheDocumentedExampleIsValid) {
   std::ifstream file(QUIRE_SOURCE_DIR "/docs/format/database.md");
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const size_t begin = page.find("```\n") + 4;
   const std::string example = page.substr(begin, page.find("```", begin) - begin);
-  Descriptor descriptor;
+  DatabaseDescriptor descriptor;
   descriptor.id = 0x6f3c81d2a4b95e07;
   descriptor.generations = {{2, 4, "hash", ""}, {1, 16, "hash", ""}};
   descriptor.options = {"memtable_bytes=67108864", "wal=on"};
@@ -212,18 +206,19 @@ TEST(Descriptor, TheDocumentedExampleIsValid) {
   EXPECT_TRUE(DecodeDescriptor(example, "x").ok());
 }
 
-TEST(Descriptor, ANewerVersionIsUnsupported) {
-  const Result<Descriptor> read = DecodeDescriptor("quire database 2\n", "/r/db/DATABASE");
+TEST(DatabaseDescriptor, ANewerVersionIsUnsupported) {
+  const Result<DatabaseDescriptor> read = DecodeDescriptor("quire database 2\n", "/r/db/DATABASE");
   EXPECT_EQ(read.status().code(), Code::kUnsupported);
   EXPECT_THAT(read.status().message(), HasSubstr("/r/db/DATABASE"));
 }
 
 TEST(Wire, DamageComesBackAsItWas) {
-  EXPECT_EQ(EncodeDamage({}), "");
-  const Result<Damage> none = DecodeDamage("");
+  EXPECT_EQ(EncodeApplyFailures({}), "");
+  const Result<ApplyFailures> none = DecodeApplyFailures("");
   ASSERT_TRUE(none.ok());
   EXPECT_EQ(none->lost_count, 0u);
-  const Result<Damage> some = DecodeDamage(EncodeDamage({17, Status(Code::kNoSpace, "full")}));
+  const Result<ApplyFailures> some =
+      DecodeApplyFailures(EncodeApplyFailures({17, Status(Code::kNoSpace, "full")}));
   ASSERT_TRUE(some.ok());
   EXPECT_EQ(some->lost_count, 17u);
   EXPECT_EQ(some->first.code(), Code::kNoSpace);
@@ -231,7 +226,7 @@ TEST(Wire, DamageComesBackAsItWas) {
 }
 
 TEST(Wire, TheDocumentedExamplesHold) {
-  EXPECT_EQ(EncodeDamage({1, Status(Code::kNoSpace, "full")}), "\1\4\4full");
+  EXPECT_EQ(EncodeApplyFailures({1, Status(Code::kNoSpace, "full")}), "\1\4\4full");
   EXPECT_EQ(*DecodeGetAnswer("\1v"), "v");
 }
 
@@ -288,7 +283,7 @@ TEST(Wire, ArbitraryBytesAreRefusedOrReadWithoutHarm) {
   for (int i = 0; i < 20'000; ++i) {
     std::string bytes(random() % 40, '\0');
     for (char& c : bytes) c = static_cast<char>(random() % 8);
-    (void)DecodeDamage(bytes);
+    (void)DecodeApplyFailures(bytes);
     (void)DecodeGetAnswer(bytes);
     const auto keys = DecodeKeys(bytes);
     if (keys.ok()) {

@@ -54,7 +54,7 @@ class MovesTheDatabase final : public base::SyncPointListener {
 
   io::FileSystem& fs_;
   const std::string_view at_;
-  Descriptor other_;
+  DatabaseDescriptor other_;
   std::atomic<bool> moved_{false};
   base::ScopedSyncPoints installed_{this};
 };

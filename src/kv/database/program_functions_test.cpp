@@ -122,7 +122,7 @@ void GetWithPlaces(Database& db, const std::string& key) {
   const Status threw =
       db.Get(key, [](size_t) -> char* { throw std::runtime_error("no room in the array"); });
   EXPECT_EQ(threw.code(), Code::kInvalidArgument);
-  EXPECT_THAT(threw.message(), HasSubstr("the place function threw an exception: no room in"));
+  EXPECT_THAT(threw.message(), HasSubstr("the buffer allocator threw an exception: no room in"));
   EXPECT_EQ(db.Get(key, [](size_t) -> char* { throw std::bad_alloc(); }).code(),
             Code::kOutOfMemory);
   Status inner;

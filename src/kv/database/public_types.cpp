@@ -1,15 +1,10 @@
 // The parts of the public classes that are the same for every implementation.
-#include "base/own_place.h"
 #include "quire/database.h"
 
 namespace quire {
 
 Status Database::Get(Slice key, std::string* value) {
-  auto into_value = [value](size_t size) {
-    value->resize(size);
-    return value->data();
-  };
-  return Get(key, base::OwnPlace(into_value));
+  return Get(key, Into(value));
 }
 
 void Batch::Put(Slice key, Slice value) {

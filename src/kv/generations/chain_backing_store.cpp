@@ -183,7 +183,7 @@ class ChainBackingStore final : public lsm::BackingStore {
   ChainBackingStore(std::shared_ptr<const GenerationChain> chain, int rank, int rank_count)
       : chain_(std::move(chain)), rank_(rank), rank_count_(rank_count) {}
 
-  Status Get(Slice key, const lsm::AllocateFn& allocate) const override {
+  Status Get(Slice key, const BufferAllocator& allocate) const override {
     return chain_->Get(key, allocate);
   }
   std::unique_ptr<table::EntryIterator> NewIterator() const override {
@@ -235,7 +235,7 @@ class NoEntries final : public table::EntryIterator {
 
 class EmptyBackingStore final : public lsm::BackingStore {
  public:
-  Status Get(Slice /*key*/, const lsm::AllocateFn& /*allocate*/) const override {
+  Status Get(Slice /*key*/, const BufferAllocator& /*allocate*/) const override {
     return Status(Code::kNotFound);
   }
   std::unique_ptr<table::EntryIterator> NewIterator() const override {

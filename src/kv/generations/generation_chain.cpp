@@ -71,7 +71,7 @@ Status GenerationChain::HoldLocked(size_t at, int rank, Slot& slot) const {
   auto lock = options_.fs->LockShared(path);
   if (lock.status().code() == Code::kNotFound) {
     // Nobody has had it open since it was copied. Another rank may be faster.
-    static_cast<void>(options_.fs->Open(path, io::OpenMode::kCreate));
+    static_cast<void>(options_.fs->Open(path, io::FileOpenMode::kCreate));
     lock = options_.fs->LockShared(path);
   }
   if (lock.status().code() == Code::kNotFound) return Status();  // the part is missing
@@ -116,7 +116,7 @@ Result<std::shared_ptr<lsm::Reader>> GenerationChain::PartOnce(size_t at, int ra
   return OpenLocked(at, rank, slot);
 }
 
-Status GenerationChain::Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
+Status GenerationChain::Look(size_t at, Slice key, const BufferAllocator& allocate,
                              lsm::Reader::Presence* presence) const {
   const int rank_count = options_.generations[at].rank_count;
   const Result<int> owner =
@@ -127,7 +127,7 @@ Status GenerationChain::Look(size_t at, Slice key, const lsm::AllocateFn& alloca
   return part->Get(key, allocate, presence);
 }
 
-Status GenerationChain::Get(Slice key, const lsm::AllocateFn& allocate) const {
+Status GenerationChain::Get(Slice key, const BufferAllocator& allocate) const {
   for (size_t at = 0; at < options_.generations.size(); ++at) {
     auto presence = lsm::Reader::Presence::kNowhere;
     const Status status = Look(at, key, allocate, &presence);
@@ -140,13 +140,10 @@ Status GenerationChain::Get(Slice key, const lsm::AllocateFn& allocate) const {
 
 Result<bool> GenerationChain::KnownBefore(Slice key, size_t end) const {
   std::string value;
-  const auto place = [&value](size_t size) {
-    value.resize(size);
-    return value.data();
-  };
+  const Into into(&value);
   for (size_t at = 0; at < end; ++at) {
     auto presence = lsm::Reader::Presence::kNowhere;
-    const Status status = Look(at, key, place, &presence);
+    const Status status = Look(at, key, into, &presence);
     if (status.ok() || presence == lsm::Reader::Presence::kDeleted) return true;
     if (status.code() != Code::kNotFound) return status;
   }

@@ -48,7 +48,7 @@ class GenerationChain {
 
   /// The value that the older generations have. kNotFound: none. What a partitioner throws fails
   /// it, here and below, with kInvalidArgument, or kOutOfMemory of std::bad_alloc.
-  Status Get(Slice key, const lsm::AllocateFn& allocate) const;
+  Status Get(Slice key, const BufferAllocator& allocate) const;
   /// Whether generation `at` or a newer one of the chain knows the key, before generation `end`.
   Result<bool> KnownBefore(Slice key, size_t end) const;
   /// The part of `rank` in generation `at`, opened, and kept open.
@@ -76,7 +76,7 @@ class GenerationChain {
   Status CheckWriter(size_t at) const;
   Status HoldLocked(size_t at, int rank, Slot& slot) const;
   Result<std::shared_ptr<lsm::Reader>> OpenLocked(size_t at, int rank, Slot& slot) const;
-  Status Look(size_t at, Slice key, const lsm::AllocateFn& allocate,
+  Status Look(size_t at, Slice key, const BufferAllocator& allocate,
               lsm::Reader::Presence* presence) const;
 
   const Options options_;

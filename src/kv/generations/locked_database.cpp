@@ -31,7 +31,7 @@ Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
                                    "; to read meanwhile: DatabaseReader, or the command quire");
   }
   QUIRE_ASSIGN_OR_RETURN(locked->lock, std::move(lock));
-  Result<Descriptor> found = ReadDescriptor(fs, locked->directory);
+  Result<DatabaseDescriptor> found = ReadDescriptor(fs, locked->directory);
   if (found.ok()) {
     locked->descriptor = std::move(*found);
   } else if (found.status().code() != Code::kNotFound) {
@@ -40,17 +40,17 @@ Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
   return Status();
 }
 
-Status MakeDirectory(const runtime::Core& core, LockedDatabase* locked) {
+Status MakeDirectory(const runtime::ContextState& context, LockedDatabase* locked) {
   return io::AgainIfTakenBack([&] {
-    const Status made = core.MakeDirectory(locked->directory);
-    return made.ok() && core.rank() == 0 ? LockAndRead(*core.fs, locked) : made;
+    const Status made = context.MakeDirectory(locked->directory);
+    return made.ok() && context.rank() == 0 ? LockAndRead(*context.fs, locked) : made;
   });
 }
 
 // Makes none: it may be being removed at this moment.
-Status FindDirectory(const runtime::Core& core, LockedDatabase* locked) {
-  Status found = core.fs->CheckDirectory(locked->directory);
-  if (found.ok() && core.rank() == 0) found = LockAndRead(*core.fs, locked);
+Status FindDirectory(const runtime::ContextState& context, LockedDatabase* locked) {
+  Status found = context.fs->CheckDirectory(locked->directory);
+  if (found.ok() && context.rank() == 0) found = LockAndRead(*context.fs, locked);
   return found.code() == Code::kNotFound ? Status() : found;  // perhaps on this node only
 }
 
@@ -59,20 +59,20 @@ Status FindDirectory(const runtime::Core& core, LockedDatabase* locked) {
 // are not here: a number drawn at random tells them from those of this one. One is enough, also for
 // a database that was on one machine alone until now. One that is older than ids may have parts of
 // small numbers on any machine: its numbers stay near these.
-uint32_t FirstTaken(const runtime::Core& core, const Descriptor& descriptor) {
-  if (core.rank() != 0 || NextNumber(descriptor) > kDrawnMin) return 0;
+uint32_t FirstTaken(const runtime::ContextState& context, const DatabaseDescriptor& descriptor) {
+  if (context.rank() != 0 || NextNumber(descriptor) > kDrawnMin) return 0;
   if (!descriptor.generations.empty() && descriptor.id == 0) return 0;
   bool alone = true;
-  for (int rank = 0; rank < core.size(); ++rank) alone = alone && core.OnThisMachine(rank);
+  for (int rank = 0; rank < context.size(); ++rank) alone = alone && context.OnThisMachine(rank);
   if (alone) return 0;
   return kDrawnMin + static_cast<uint32_t>(io::RandomU64() % (kDrawnMax - kDrawnMin));
 }
 
 // Rank 0 tells the others which database there is, or of which id a new one is, and behind which
 // number its next generations begin.
-std::string Told(const runtime::Core& core, const LockedDatabase& locked) {
+std::string Told(const runtime::ContextState& context, const LockedDatabase& locked) {
   std::string told;
-  base::PutFixed(&told, FirstTaken(core, locked.descriptor));
+  base::PutFixed(&told, FirstTaken(context, locked.descriptor));
   base::PutFixed(&told, std::max<uint64_t>(io::RandomU64(), 1));
   if (!locked.descriptor.generations.empty()) told += EncodeDescriptor(locked.descriptor);
   return told;
@@ -80,29 +80,30 @@ std::string Told(const runtime::Core& core, const LockedDatabase& locked) {
 
 }  // namespace
 
-Result<LockedDatabase> LockDatabase(const runtime::Core& core, const std::string& name, bool make) {
+Result<LockedDatabase> LockDatabase(const runtime::ContextState& context, const std::string& name,
+                                    bool make) {
   LockedDatabase locked;
-  locked.directory = core.DirectoryOf(name);
-  if (make) QUIRE_RETURN_IF_ERROR(core.LookForDirectory(locked.directory, &locked.made));
-  Status taken = make ? MakeDirectory(core, &locked) : FindDirectory(core, &locked);
-  if (taken.ok()) taken = CheckGenerations(*core.fs, locked.directory);
+  locked.directory = context.DirectoryOf(name);
+  if (make) QUIRE_RETURN_IF_ERROR(context.LookForDirectory(locked.directory, &locked.made));
+  Status taken = make ? MakeDirectory(context, &locked) : FindDirectory(context, &locked);
+  if (taken.ok()) taken = CheckGenerations(*context.fs, locked.directory);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> told,
-                         runtime::GatherAgreed(*core.exchange, taken, Told(core, locked)));
-  base::Reader reader(told[0]);
+                         runtime::GatherAgreed(*context.exchange, taken, Told(context, locked)));
+  base::ByteReader reader(told[0]);
   uint32_t first_taken = 0;
   uint64_t new_id = 0;
   if (!reader.Fixed(&first_taken) || !reader.Fixed(&new_id)) {
     return Status(Code::kCorruption, "rank 0 does not say how databases are numbered");
   }
   if (reader.rest().empty()) {
-    QUIRE_RETURN_IF_ERROR(CheckNoParts(core, locked.directory));
+    QUIRE_RETURN_IF_ERROR(CheckNoParts(context, locked.directory));
     locked.descriptor.taken = first_taken;
     locked.descriptor.id = new_id;
     return locked;
   }
   QUIRE_ASSIGN_OR_RETURN(locked.descriptor,
                          DecodeDescriptor(reader.rest(), DescriptorPath(locked.directory)));
-  QUIRE_RETURN_IF_ERROR(CheckForeignParts(core, locked.directory, locked.descriptor));
+  QUIRE_RETURN_IF_ERROR(CheckForeignParts(context, locked.directory, locked.descriptor));
   locked.descriptor.taken = std::max(locked.descriptor.taken, first_taken);
   return locked;
 }

@@ -11,7 +11,7 @@
 
 #include "io/paths/made_paths.h"
 #include "kv/protocol/descriptor.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 
 namespace quire::kv {
 
@@ -21,7 +21,7 @@ struct LockedDatabase {
   /// The directory and the file of the lock, if they were not there. Keep() them when there is a
   /// database, or when one begins: else a refused call would leave them.
   io::MadePaths made;
-  Descriptor descriptor;               ///< the same on all ranks; no generation: there is none
+  DatabaseDescriptor descriptor;  ///< the same on all ranks; no generation: there is none
 
   /// The file of the lock, below `directory`.
   static std::string LockPath(const std::string& directory) { return directory + "/LOCK"; }
@@ -33,6 +33,7 @@ struct LockedDatabase {
 /// Collective. Errors, the same on all ranks: kBusy (open elsewhere: names the holder), kCorruption
 /// (the descriptor is damaged, or ranks have parts but rank 0 has none), kInvalidArgument (the
 /// directory, or one of a generation, belongs to another user or may be written by others), kIo.
-Result<LockedDatabase> LockDatabase(const runtime::Core& core, const std::string& name, bool make);
+Result<LockedDatabase> LockDatabase(const runtime::ContextState& context, const std::string& name,
+                                    bool make);
 
 }  // namespace quire::kv

@@ -17,10 +17,11 @@ Result<bool> Sees(const GenerationChain::Options& chain, const Generation& gener
 
 // Whether this rank sees the first part of every generation, and its share of the others. Where all
 // do, the ranks share their storage: found out with few looks, however many parts there are.
-Result<bool> SeesItsShare(const runtime::Core& core, const GenerationChain::Options& chain) {
+Result<bool> SeesItsShare(const runtime::ContextState& context,
+                          const GenerationChain::Options& chain) {
   for (const Generation& generation : chain.generations) {
     QUIRE_ASSIGN_OR_RETURN(bool sees, Sees(chain, generation, 0));
-    for (int part = core.rank(); sees && part < generation.rank_count; part += core.size()) {
+    for (int part = context.rank(); sees && part < generation.rank_count; part += context.size()) {
       QUIRE_ASSIGN_OR_RETURN(sees, Sees(chain, generation, part));
     }
     if (!sees) return false;
@@ -75,12 +76,12 @@ void AssignInTurn(int size, const GenerationChain::Options& chain, OlderParts* o
 }
 
 // By rank.
-Result<std::vector<std::string>> GatherSeenParts(const runtime::Core& core,
+Result<std::vector<std::string>> GatherSeenParts(const runtime::ContextState& context,
                                                  const GenerationChain::Options& chain) {
   const Result<std::string> mine = SeenParts(chain);
   QUIRE_ASSIGN_OR_RETURN(
       std::vector<std::string> seen,
-      runtime::GatherAgreed(*core.exchange, mine.status(), mine.ok() ? Slice(*mine) : Slice()));
+      runtime::GatherAgreed(*context.exchange, mine.status(), mine.ok() ? Slice(*mine) : Slice()));
   for (const std::string& one : seen) {
     if (one.size() == mine->size()) continue;
     return Status(Code::kCorruption, "the ranks do not look for the same older parts");
@@ -88,9 +89,9 @@ Result<std::vector<std::string>> GatherSeenParts(const runtime::Core& core,
   return seen;
 }
 
-Status AssignBySight(const runtime::Core& core, const GenerationChain::Options& chain,
+Status AssignBySight(const runtime::ContextState& context, const GenerationChain::Options& chain,
                      OlderParts* old) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> seen, GatherSeenParts(core, chain));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> seen, GatherSeenParts(context, chain));
   return Assign(chain, seen, old);
 }
 
@@ -103,10 +104,10 @@ bool LiesByTurns(const std::vector<std::string>& seen, size_t ranks) {
 
 // Nobody writes any more to the parts that this rank is to read: what is left of the job that did
 // has ended.
-Status HoldOwn(const runtime::Core& core, const OlderParts& old) {
+Status HoldOwn(const runtime::ContextState& context, const OlderParts& old) {
   for (size_t at = 0; at < old.readers.size(); ++at) {
     for (size_t part = 0; part < old.readers[at].size(); ++part) {
-      if (old.readers[at][part] != core.rank()) continue;
+      if (old.readers[at][part] != context.rank()) continue;
       QUIRE_RETURN_IF_ERROR(old.chain->Hold(at, static_cast<int>(part)));
     }
   }
@@ -115,30 +116,31 @@ Status HoldOwn(const runtime::Core& core, const OlderParts& old) {
 
 }  // namespace
 
-Result<bool> WasCopiedByFewerRanks(const runtime::Core& core,
+Result<bool> WasCopiedByFewerRanks(const runtime::ContextState& context,
                                    const GenerationChain::Options& options) {
-  const Result<bool> own = Sees(options, options.generations[0], core.rank());
+  const Result<bool> own = Sees(options, options.generations[0], context.rank());
   // One that cannot look is told below.
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, core.exchange->Sum(own.ok() && *own ? 0 : 1));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, context.exchange->Sum(own.ok() && *own ? 0 : 1));
   if (blind == 0) return false;
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> seen, GatherSeenParts(core, options));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> seen, GatherSeenParts(context, options));
   for (size_t fewer = 1; fewer < seen.size(); ++fewer) {
     if (LiesByTurns(seen, fewer)) return true;
   }
   return false;
 }
 
-Result<OlderParts> AssignOlderParts(const runtime::Core& core, GenerationChain::Options options) {
+Result<OlderParts> AssignOlderParts(const runtime::ContextState& context,
+                                    GenerationChain::Options options) {
   OlderParts old;
   if (options.generations.empty()) return old;
-  const Result<bool> mine = SeesItsShare(core, options);
-  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(mine.status()));
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, core.exchange->Sum(*mine ? 0 : 1));
+  const Result<bool> mine = SeesItsShare(context, options);
+  QUIRE_RETURN_IF_ERROR(context.exchange->Agree(mine.status()));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, context.exchange->Sum(*mine ? 0 : 1));
   old.shared = blind == 0;
   if (old.shared) {
-    AssignInTurn(core.size(), options, &old);
+    AssignInTurn(context.size(), options, &old);
   } else {
-    QUIRE_RETURN_IF_ERROR(AssignBySight(core, options, &old));
+    QUIRE_RETURN_IF_ERROR(AssignBySight(context, options, &old));
   }
   if (!old.shared && options.generations.size() > 1) {
     return Status(Code::kUnsupported,
@@ -151,7 +153,7 @@ Result<OlderParts> AssignOlderParts(const runtime::Core& core, GenerationChain::
   options.locks = true;
   options.reader.unchanging = true;
   old.chain = std::make_shared<const GenerationChain>(std::move(options));
-  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(HoldOwn(core, old)));
+  QUIRE_RETURN_IF_ERROR(context.exchange->Agree(HoldOwn(context, old)));
   return old;
 }
 

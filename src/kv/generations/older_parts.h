@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kv/generations/generation_chain.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 
 namespace quire::kv {
 
@@ -22,12 +22,13 @@ struct OlderParts {
 /// Looks who sees what, and locks the parts against writers. Collective; the same on all ranks.
 /// kCorruption: a part that no rank sees. kBusy: a process still writes to one. kUnsupported:
 /// several older generations on storages that ranks do not share.
-Result<OlderParts> AssignOlderParts(const runtime::Core& core, GenerationChain::Options options);
+Result<OlderParts> AssignOlderParts(const runtime::ContextState& context,
+                                    GenerationChain::Options options);
 
 /// Whether the only one of these generations, of as many ranks as there are, lies where fewer ranks
 /// put it, by turns, and some rank does not see its own part: what a restart on fewer nodes leaves.
 /// Collective; the same on all ranks. Cost: one message round where each sees its own.
-Result<bool> WasCopiedByFewerRanks(const runtime::Core& core,
+Result<bool> WasCopiedByFewerRanks(const runtime::ContextState& context,
                                    const GenerationChain::Options& options);
 
 }  // namespace quire::kv

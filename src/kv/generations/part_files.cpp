@@ -58,7 +58,7 @@ bool IsOfRepair(std::string name) {
 constexpr uint32_t kLeftMax = 1000;
 
 // Whether `number` is of these generations, or may be of one that was forgotten or never counted.
-bool MayBeOf(const Descriptor& descriptor, uint32_t number) {
+bool MayBeOf(const DatabaseDescriptor& descriptor, uint32_t number) {
   const auto near = [number](uint32_t last) { return number <= last && last - number < kLeftMax; };
   for (const Generation& generation : descriptor.generations) {
     if (number == generation.number) return true;
@@ -68,8 +68,8 @@ bool MayBeOf(const Descriptor& descriptor, uint32_t number) {
 
 // On storage that rank 0 has, too, each part is of its database.
 Status LookForForeign(io::FileSystem& fs, const std::string& directory,
-                      const Descriptor& descriptor) {
-  const Result<Descriptor> mine = ReadDescriptor(fs, directory);
+                      const DatabaseDescriptor& descriptor) {
+  const Result<DatabaseDescriptor> mine = ReadDescriptor(fs, directory);
   if (!mine.ok() && mine.status().code() != Code::kNotFound) return mine.status();
   if (mine.ok() && mine->id == descriptor.id) return Status();
   // A creation or destruction with another rank 0 that was cut off leaves one that counts no more.
@@ -191,8 +191,8 @@ Status CheckGenerations(io::FileSystem& fs, const std::string& directory) {
   return Status();
 }
 
-Status CheckNoParts(const runtime::Core& core, const std::string& directory) {
-  const Result<std::vector<PartFound>> parts = FindParts(*core.fs, directory, {});
+Status CheckNoParts(const runtime::ContextState& context, const std::string& directory) {
+  const Result<std::vector<PartFound>> parts = FindParts(*context.fs, directory, {});
   Status mine = parts.status();
   if (mine.ok() && !parts->empty()) {
     mine = Status(Code::kCorruption,
@@ -201,38 +201,38 @@ Status CheckNoParts(const runtime::Core& core, const std::string& directory) {
                       "remove the directory " +
                       directory + " on all nodes");
   }
-  return core.exchange->Agree(mine);
+  return context.exchange->Agree(mine);
 }
 
-Status CheckForeignParts(const runtime::Core& core, const std::string& directory,
-                         const Descriptor& descriptor) {
-  if (core.size() == 1) return Status();
-  return core.exchange->Agree(base::OrOutOfMemory(
-      [&] { return LookForForeign(*core.fs, directory, descriptor); }));
+Status CheckForeignParts(const runtime::ContextState& context, const std::string& directory,
+                         const DatabaseDescriptor& descriptor) {
+  if (context.size() == 1) return Status();
+  return context.exchange->Agree(
+      base::OrOutOfMemory([&] { return LookForForeign(*context.fs, directory, descriptor); }));
 }
 
-Status RemoveParts(const runtime::Core& core, const std::string& directory,
+Status RemoveParts(const runtime::ContextState& context, const std::string& directory,
                    const std::set<uint32_t>& kept) {
   while (true) {
-    const Result<PartInventory> inventory = ListParts(*core.fs, directory, kept);
+    const Result<PartInventory> inventory = ListParts(*context.fs, directory, kept);
     std::string digest;
     base::PutFixed(&digest, inventory.ok() ? inventory->digest : 0);
     QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                           runtime::GatherAgreed(*core.exchange, inventory.status(), digest));
+                           runtime::GatherAgreed(*context.exchange, inventory.status(), digest));
     std::vector<uint64_t> digests;
     for (const std::string& text : texts) {
-      base::Reader reader(text);
+      base::ByteReader reader(text);
       if (!reader.Fixed(&digests.emplace_back())) {
         return Status(Code::kCorruption, "a rank does not say which parts it sees");
       }
     }
-    Result<bool> removed = RemoveShare(*core.fs, *inventory, digests, core.rank());
+    Result<bool> removed = RemoveShare(*context.fs, *inventory, digests, context.rank());
     if (removed.ok()) {
-      const Status tidied = RemoveEmptyGenerations(*core.fs, directory);
+      const Status tidied = RemoveEmptyGenerations(*context.fs, directory);
       if (!tidied.ok()) removed = tidied;
     }
     QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                           runtime::GatherAgreed(*core.exchange, removed.status(),
+                           runtime::GatherAgreed(*context.exchange, removed.status(),
                                                  removed.ok() && *removed ? "removed" : ""));
     if (std::all_of(all.begin(), all.end(), [](auto& text) { return text.empty(); })) {
       return Status();

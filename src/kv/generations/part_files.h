@@ -13,7 +13,7 @@
 #include "io/files/file_system.h"
 #include "kv/protocol/descriptor.h"
 #include "lsm/db/db.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 
 namespace quire::kv {
 
@@ -63,17 +63,17 @@ Status CheckGenerations(io::FileSystem& fs, const std::string& directory);
 
 /// Fails where a rank sees a part that no descriptor names: rank 0's is lost, or the ranks are on
 /// other nodes than they were. Collective; kCorruption, on all ranks.
-Status CheckNoParts(const runtime::Core& core, const std::string& directory);
+Status CheckNoParts(const runtime::ContextState& context, const std::string& directory);
 /// Fails where a rank that has storage of its own sees a part of another database than rank 0's
 /// `descriptor` is of, or a newer one than that knows: rank 0's is an old copy, or the ranks are on
 /// other nodes than they were. Collective; kCorruption, on all ranks. Cost: one message round, and
 /// one reading of DATABASE on each rank.
-Status CheckForeignParts(const runtime::Core& core, const std::string& directory,
-                         const Descriptor& descriptor);
+Status CheckForeignParts(const runtime::ContextState& context, const std::string& directory,
+                         const DatabaseDescriptor& descriptor);
 /// Removes the parts of all generations but `kept` that any rank sees, whichever rank's they were,
 /// in as many rounds as it takes; then the directories of generations that are empty. Collective;
 /// the same status on all ranks.
-Status RemoveParts(const runtime::Core& core, const std::string& directory,
+Status RemoveParts(const runtime::ContextState& context, const std::string& directory,
                    const std::set<uint32_t>& kept);
 /// Removes the directories of generations that have nothing in them, durably. Other ranks may be at
 /// it too.

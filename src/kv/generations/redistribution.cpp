@@ -45,15 +45,15 @@ struct Answers {
 
 class RedistributionWork final : public runtime::JobWork {
  public:
-  RedistributionWork(std::shared_ptr<runtime::Core> core, RedistributionRequest request)
-      : core_(std::move(core)),
+  RedistributionWork(std::shared_ptr<runtime::ContextState> context, RedistributionRequest request)
+      : context_(std::move(context)),
         request_(std::move(request)),
         generations_(request_.chain->generations()),
         answers_(std::make_shared<Answers>()),
-        batches_(static_cast<size_t>(core_->size())) {
+        batches_(static_cast<size_t>(context_->size())) {
     for (size_t at = 0; at < request_.readers.size(); ++at) {
       for (size_t rank = 0; rank < request_.readers[at].size(); ++rank) {
-        if (request_.readers[at][rank] != core_->rank()) continue;
+        if (request_.readers[at][rank] != context_->rank()) continue;
         parts_.push_back({at, static_cast<int>(rank)});
       }
     }
@@ -80,7 +80,7 @@ class RedistributionWork final : public runtime::JobWork {
   void RemoveOwnPart();
   Result<bool> RemoveSome(const PartToRead& part);
 
-  const std::shared_ptr<runtime::Core> core_;
+  const std::shared_ptr<runtime::ContextState> context_;
   RedistributionRequest request_;
   const std::vector<Generation> generations_;
   const std::shared_ptr<Answers> answers_;
@@ -106,7 +106,7 @@ Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
       base::SyncPoint("kv.move.flushed");
       break;
     case kForget:
-      if (core_->rank() != 0) break;
+      if (context_->rank() != 0) break;
       QUIRE_RETURN_IF_ERROR(Forget());
       forgotten_ = true;
       base::SyncPoint("kv.move.forgotten");
@@ -133,15 +133,15 @@ Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
 
 // The pairs may have taken hours.
 Status RedistributionWork::Forget() {
-  Descriptor before = request_.without;
+  DatabaseDescriptor before = request_.without;
   before.generations.insert(before.generations.end(), generations_.begin(), generations_.end());
-  Status same = CheckSameDatabase(*core_->fs, request_.directory, before);
+  Status same = CheckSameDatabase(*context_->fs, request_.directory, before);
   // An earlier attempt may have replaced it, and not have made that durable.
   if (same.code() == Code::kBusy) {
-    same = CheckSameDatabase(*core_->fs, request_.directory, request_.without);
+    same = CheckSameDatabase(*context_->fs, request_.directory, request_.without);
   }
   QUIRE_RETURN_IF_ERROR(same);
-  return WriteDescriptor(*core_->fs, request_.directory, request_.without);
+  return WriteDescriptor(*context_->fs, request_.directory, request_.without);
 }
 
 Result<runtime::JobWork::State> RedistributionWork::AdvanceSend() {
@@ -189,7 +189,7 @@ Status RedistributionWork::Take() {
   if (!known) {
     const Slice value = pairs_->value();
     QUIRE_RETURN_IF_ERROR(pairs_->status());
-    QUIRE_ASSIGN_OR_RETURN(const int owner, request_.chain->OwnerAmong(key, core_->size()));
+    QUIRE_ASSIGN_OR_RETURN(const int owner, request_.chain->OwnerAmong(key, context_->size()));
     lsm::WriteBatch& batch = batches_[static_cast<size_t>(owner)];
     const uint64_t before = batch.bytes().size();
     batch.Put(key, value);
@@ -213,7 +213,7 @@ Status RedistributionWork::Send(int owner) {
   base::SyncPoint("kv.move.before_send");
   lsm::WriteBatch& batch = batches_[static_cast<size_t>(owner)];
   buffered_ -= batch.bytes().size();
-  if (owner == core_->rank()) {
+  if (owner == context_->rank()) {
     lsm::WriteProgress progress;
     const Status filled = request_.db->Fill(batch.bytes(), &progress);
     batch = lsm::WriteBatch();
@@ -239,8 +239,8 @@ Status RedistributionWork::Send(int owner) {
     }
     if (job != nullptr) job->Resume();
   };
-  const Status sent = core_->exchange->StartThen(owner, Channel(request_.number, Operation::kFill),
-                                                 {}, batch.bytes(), done);
+  const Status sent = context_->exchange->StartThen(
+      owner, Channel(request_.number, WireOperation::kFill), {}, batch.bytes(), done);
   batch = lsm::WriteBatch();
   return sent;
 }
@@ -285,14 +285,14 @@ Result<bool> RedistributionWork::RemoveSome(const PartToRead& part) {
   if (!generation.location.empty()) return true;
   if (removal_ == nullptr) {
     removal_ = std::make_unique<lsm::DbRemoval>(
-        *core_->fs, PartDirectory(request_.directory, generation, part.rank));
+        *context_->fs, PartDirectory(request_.directory, generation, part.rank));
   }
   const Result<bool> gone = removal_->Advance();
   if (gone.status().code() == Code::kBusy) return true;
   QUIRE_RETURN_IF_ERROR(gone.status());
   if (*gone) {
     QUIRE_RETURN_IF_ERROR(
-        RemoveIfEmpty(*core_->fs, GenerationDirectory(request_.directory, generation)));
+        RemoveIfEmpty(*context_->fs, GenerationDirectory(request_.directory, generation)));
   }
   return *gone;
 }
@@ -311,7 +311,7 @@ void RedistributionWork::Finish(const Status& status) {
   removal_.reset();
   request_.chain.reset();
   request_.db.reset();
-  if (status.ok() || *request_.closing || core_->rank() != 0 || !base::LogEnabled()) return;
+  if (status.ok() || *request_.closing || context_->rank() != 0 || !base::LogEnabled()) return;
   base::Log(LogLevel::kWarning,
             "the pairs of older generations of " + request_.database +
                 " have not all moved; the next checkpoint or open goes on: " + status.ToString());
@@ -319,11 +319,11 @@ void RedistributionWork::Finish(const Status& status) {
 
 }  // namespace
 
-Status StartRedistribution(const std::shared_ptr<runtime::Core>& core, uint32_t number,
+Status StartRedistribution(const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
                            RedistributionRequest request, std::shared_ptr<runtime::Job>* job) {
   const std::string what = "the redistribution of " + request.database;
-  auto work = std::make_unique<RedistributionWork>(core, std::move(request));
-  return runtime::Job::StartTogether(core, number, what, std::move(work), job).status();
+  auto work = std::make_unique<RedistributionWork>(context, std::move(request));
+  return runtime::Job::StartTogether(context, number, what, std::move(work), job).status();
 }
 
 }  // namespace quire::kv

@@ -31,14 +31,14 @@ struct RedistributionRequest {
   std::shared_ptr<lsm::Db> db;            ///< this rank's
   /// by generation, by old rank: the rank that reads the part
   std::vector<std::vector<int>> readers;
-  Descriptor without;                     ///< the descriptor afterwards
+  DatabaseDescriptor without;  ///< the descriptor afterwards
   /// Set if the database is being closed: then no warning says that it was interrupted.
   std::shared_ptr<std::atomic<bool>> closing = std::make_shared<std::atomic<bool>>(false);
 };
 
 /// Begins it, which is `*job`. The database serves its requests already. Collective, within
 /// Together(); errors alike on all ranks.
-Status StartRedistribution(const std::shared_ptr<runtime::Core>& core, uint32_t number,
+Status StartRedistribution(const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
                            RedistributionRequest request, std::shared_ptr<runtime::Job>* job);
 
 }  // namespace quire::kv

@@ -35,7 +35,7 @@ class ReadyGet final : public PendingGet {
 class WaitingGet final : public PendingGet {
  public:
   explicit WaitingGet(RemoteGet asked) : asked_(std::move(asked)) {
-    Ask(asked_.group != nullptr ? Operation::kGetInGroup : Operation::kGet);
+    Ask(asked_.group != nullptr ? WireOperation::kGetInGroup : WireOperation::kGet);
   }
   ~WaitingGet() override {
     if (process_.forked()) base::LeaveInChild(asked_, call_);
@@ -43,18 +43,18 @@ class WaitingGet final : public PendingGet {
 
   bool Ready() override {
     if (!process_.MayCall()) return true;  // Take says why it fails
-    if (call_ != nullptr && asked_.core->exchange != nullptr) {
-      if (!asked_.core->exchange->has_handler_thread()) asked_.core->exchange->Progress();
+    if (call_ != nullptr && asked_.context->exchange != nullptr) {
+      if (!asked_.context->exchange->has_handler_thread()) asked_.context->exchange->Progress();
       if (!call_->Done()) return false;
       TakeAnswer();
     }
-    return call_ == nullptr || asked_.core->exchange == nullptr;
+    return call_ == nullptr || asked_.context->exchange == nullptr;
   }
 
   Result<std::string> Take() override {
     QUIRE_RETURN_IF_ERROR(process_.Check("a get under way"));
     while (call_ != nullptr) {
-      if (asked_.core->exchange == nullptr) {
+      if (asked_.context->exchange == nullptr) {
         return Status(Code::kInvalidArgument, "the context of this get is gone");
       }
       TakeAnswer();
@@ -65,8 +65,8 @@ class WaitingGet final : public PendingGet {
   }
 
  private:
-  void Ask(Operation operation) {
-    auto call = asked_.core->exchange->Start(
+  void Ask(WireOperation operation) {
+    auto call = asked_.context->exchange->Start(
         asked_.owner, Channel(asked_.database_number, operation), {}, asked_.key);
     if (call.ok()) {
       call_ = std::move(*call);
@@ -78,13 +78,13 @@ class WaitingGet final : public PendingGet {
   // Afterwards it is decided, or the owner is asked for the value: what it named was not to be had.
   void TakeAnswer() {
     std::string answer;
-    const Status status = asked_.core->exchange->Wait(std::exchange(call_, nullptr), &answer);
+    const Status status = asked_.context->exchange->Wait(std::exchange(call_, nullptr), &answer);
     NamedTables tables;
     if (status.ok() && asked_.group != nullptr && DecodeTablesAnswer(answer, &tables)) {
-      if (!ReadTables(tables)) Ask(Operation::kGet);
+      if (!ReadTables(tables)) Ask(WireOperation::kGet);
       return;
     }
-    asked_.counters->Add(Counter::kGetsByMessage);
+    asked_.counters->Add(DatabaseCounter::kGetsByMessage);
     outcome_ = status.ok() ? ValueOf(answer) : OwnerStatus(asked_.owner, status);
     if (outcome_.ok()) Cache();
   }
@@ -92,13 +92,10 @@ class WaitingGet final : public PendingGet {
   // False: the owner has to be asked.
   bool ReadTables(const NamedTables& tables) {
     std::string value;
-    const Status read = asked_.group->Get(asked_.owner, tables, asked_.key, [&value](size_t size) {
-      value.resize(size);
-      return value.data();
-    });
+    const Status read = asked_.group->Get(asked_.owner, tables, asked_.key, Into(&value));
     asked_.group.reset();
     if (read.code() == Code::kBusy) return false;
-    asked_.counters->Add(Counter::kGetsInGroup);
+    asked_.counters->Add(DatabaseCounter::kGetsInGroup);
     if (!read.ok()) {
       outcome_ = read;
       return true;

@@ -7,11 +7,11 @@
 #include <memory>
 #include <string>
 
-#include "kv/protocol/counters.h"
-#include "kv/group/group_reader.h"
+#include "kv/group/file_group_reader.h"
 #include "kv/owner/pair_cache.h"
+#include "kv/protocol/counters.h"
 #include "quire/database.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 
 namespace quire::kv {
 
@@ -20,15 +20,15 @@ std::unique_ptr<PendingGet> NewReadyGet(Status status, std::string value);
 
 /// A request to an owner, and the handling of its answer.
 struct RemoteGet {
-  std::shared_ptr<runtime::Core> core;
+  std::shared_ptr<runtime::ContextState> context;
   uint32_t database_number = 0;
   int owner = 0;
   std::string key;
   uint64_t hash = 0;
   std::shared_ptr<PairCache> cache;  ///< the remote cache
   PairCache::Ticket ticket;
-  std::shared_ptr<Counters> counters;
-  std::shared_ptr<GroupReader> group;  ///< null: the owner is asked for the value at once
+  std::shared_ptr<DatabaseCounters> counters;
+  std::shared_ptr<FileGroupReader> group;  ///< null: the owner is asked for the value at once
 };
 /// Asks.
 std::unique_ptr<PendingGet> NewRemoteGet(RemoteGet asked);

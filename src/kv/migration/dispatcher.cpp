@@ -15,7 +15,7 @@ namespace quire::kv {
 
 Result<std::shared_ptr<Dispatcher>> Dispatcher::Create(comm::Exchange* exchange,
                                                        const Options& options,
-                                                       Counters* counters) {
+                                                       DatabaseCounters* counters) {
   std::shared_ptr<Dispatcher> dispatcher(new Dispatcher(exchange, options, counters));
   if (exchange->has_handler_thread() && exchange->size() > 1) {
     QUIRE_ASSIGN_OR_RETURN(
@@ -25,11 +25,11 @@ Result<std::shared_ptr<Dispatcher>> Dispatcher::Create(comm::Exchange* exchange,
   return dispatcher;
 }
 
-Dispatcher::Dispatcher(comm::Exchange* exchange, const Options& options, Counters* counters)
+Dispatcher::Dispatcher(comm::Exchange* exchange, const Options& options, DatabaseCounters* counters)
     : exchange_(exchange),
       database_number_(options.database_number),
       counters_(counters),
-      staging_(options.staging, this) {}
+      remote_memtable_(options.remote_memtable, this) {}
 
 Dispatcher::~Dispatcher() {
   Stop(base::OrOutOfMemory([] {
@@ -38,7 +38,7 @@ Dispatcher::~Dispatcher() {
 }
 
 void Dispatcher::Stop(const Status& why) {
-  staging_.Close(why);
+  remote_memtable_.Close(why);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
@@ -57,8 +57,8 @@ void Dispatcher::Opened() {
 }
 
 void Dispatcher::MakeRoom() {
-  counters_->Add(Counter::kStagingStalls);
-  const int owner = staging_.LargestOwner();
+  counters_->Add(DatabaseCounter::kStagingStalls);
+  const int owner = remote_memtable_.LargestOwner();
   if (owner < 0) return;
   // Where the owner does not answer its batches are given up, which makes room too; the fence
   // tells.
@@ -68,23 +68,24 @@ void Dispatcher::MakeRoom() {
 // Sends while there is something to send and nobody else is at it.
 void Dispatcher::Pump(int owner) {
   do {
-    const std::unique_lock<std::mutex> lock(staging_.SendMutex(owner), std::try_to_lock);
+    const std::unique_lock<std::mutex> lock(remote_memtable_.SendMutex(owner), std::try_to_lock);
     if (!lock.owns_lock()) return;  // whoever holds it looks once more after letting go
-    while (StagedBatchPtr batch = staging_.TakeSendable(owner)) SendNext(owner, std::move(batch));
-  } while (staging_.HasSendable(owner));
+    while (StagedBatchPtr batch = remote_memtable_.TakeSendable(owner))
+      SendNext(owner, std::move(batch));
+  } while (remote_memtable_.HasSendable(owner));
 }
 
 void Dispatcher::SendNext(int owner, StagedBatchPtr batch) {
-  counters_->Add(Counter::kBatchesSent);
-  counters_->Add(Counter::kBatchBytesSent, batch->size);
+  counters_->Add(DatabaseCounter::kBatchesSent);
+  counters_->Add(DatabaseCounter::kBatchBytesSent, batch->size);
   base::SyncPoint("kv.batch.before_send");
   auto done = [self = shared_from_this(), owner, batch](const comm::Outcome& outcome) {
     self->OnAnswer(owner, batch, outcome);
     // This runs where nothing may be sent: the thread does it, or the next call.
-    if (self->staging_.HasSendable(owner)) self->Enqueue(owner);
+    if (self->remote_memtable_.HasSendable(owner)) self->Enqueue(owner);
   };
   const Status started = base::OrOutOfMemory([&] {
-    return exchange_->StartThen(owner, Channel(database_number_, Operation::kApply), {},
+    return exchange_->StartThen(owner, Channel(database_number_, WireOperation::kApply), {},
                                 batch->contents(), std::move(done));
   });
   if (!started.ok()) OnAnswer(owner, batch, {started, {}, false});
@@ -95,35 +96,35 @@ void Dispatcher::OnAnswer(int owner, const StagedBatchPtr& batch, const comm::Ou
   const uint64_t count = batch->count;
   const Status& status = outcome.status;
   base::SyncPoint("kv.batch.answered");
-  if (!staging_.Finish(owner, batch)) return;  // given up, and counted, before
+  if (!remote_memtable_.Finish(owner, batch)) return;  // given up, and counted, before
   if (runtime::IsOfASilentRank(status)) {
-    counters_->Add(Counter::kOperationsUnknown, count);
+    counters_->Add(DatabaseCounter::kOperationsUnknown, count);
     failures_.AddUnknown(owner, count, status);
     GiveUp(owner, status);
     return;
   }
-  const Result<Damage> damage = base::OrOutOfMemory([&]() -> Result<Damage> {
-    if (status.ok()) return DecodeDamage(outcome.answer);
+  const Result<ApplyFailures> failures = base::OrOutOfMemory([&]() -> Result<ApplyFailures> {
+    if (status.ok()) return DecodeApplyFailures(outcome.answer);
     if (outcome.lost) return status;
-    return Damage{count, OwnerStatus(owner, status)};
+    return ApplyFailures{count, OwnerStatus(owner, status)};
   });
-  if (!damage.ok()) {
-    counters_->Add(Counter::kOperationsUnknown, count);
-    failures_.AddUnknown(owner, count, damage.status());
+  if (!failures.ok()) {
+    counters_->Add(DatabaseCounter::kOperationsUnknown, count);
+    failures_.AddUnknown(owner, count, failures.status());
     return;
   }
-  if (damage->lost_count == 0) return;
-  counters_->Add(Counter::kOperationsLost, damage->lost_count);
-  failures_.AddLost(owner, damage->lost_count, damage->first);
+  if (failures->lost_count == 0) return;
+  counters_->Add(DatabaseCounter::kOperationsLost, failures->lost_count);
+  failures_.AddLost(owner, failures->lost_count, failures->first);
 }
 
 // The owner is dead or does not answer: what waits behind would wait in vain, each for its
 // deadline.
 void Dispatcher::GiveUp(int owner, const Status& why) {
   const bool dead = why.code() == Code::kPeerFailed;
-  const Staging::Dropped dropped = staging_.GiveUp(owner, why, dead);
-  counters_->Add(Counter::kOperationsUnknown, dropped.in_flight_count);
-  counters_->Add(Counter::kOperationsLost, dropped.unsent_count);
+  const RemoteMemTable::Dropped dropped = remote_memtable_.GiveUp(owner, why, dead);
+  counters_->Add(DatabaseCounter::kOperationsUnknown, dropped.in_flight_count);
+  counters_->Add(DatabaseCounter::kOperationsLost, dropped.unsent_count);
   failures_.AddUnknown(owner, dropped.in_flight_count, why);
   failures_.AddLost(owner, dropped.unsent_count, why);
 }
@@ -141,18 +142,18 @@ Status Dispatcher::StartWave(Wave* wave) {
   wave->batch = nullptr;
   wave->call = nullptr;
   const int owner = wave->owner;
-  if (staging_.Acknowledged(owner, wave->target)) return Status();
-  const std::lock_guard<std::mutex> lock(staging_.SendMutex(owner));
+  if (remote_memtable_.Acknowledged(owner, wave->target)) return Status();
+  const std::lock_guard<std::mutex> lock(remote_memtable_.SendMutex(owner));
   StagedBatchPtr last;
-  while (StagedBatchPtr batch = staging_.TakeSendable(owner)) {
+  while (StagedBatchPtr batch = remote_memtable_.TakeSendable(owner)) {
     if (last != nullptr) SendNext(owner, std::move(last));
     last = std::move(batch);
   }
-  const Operation operation = last == nullptr ? Operation::kFence : Operation::kApply;
+  const WireOperation operation = last == nullptr ? WireOperation::kFence : WireOperation::kApply;
   base::SyncPoint("kv.fence.before_send");
   if (last != nullptr) {
-    counters_->Add(Counter::kBatchesSent);
-    counters_->Add(Counter::kBatchBytesSent, last->size);
+    counters_->Add(DatabaseCounter::kBatchesSent);
+    counters_->Add(DatabaseCounter::kBatchBytesSent, last->size);
   }
   const Slice contents = last == nullptr ? Slice() : last->contents();
   // A batch that was taken is settled, whatever happens: nobody would send it again.
@@ -189,10 +190,10 @@ void Dispatcher::Settle(int owner, const StagedBatchPtr& batch, const comm::Outc
 }
 
 Status Dispatcher::Drain(int owner) {
-  if (staging_.Empty(owner)) return Status();
+  if (remote_memtable_.Empty(owner)) return Status();
   Wave wave;
   wave.owner = owner;
-  wave.target = staging_.Seal(owner);
+  wave.target = remote_memtable_.Seal(owner);
   while (true) {
     const Status started = StartWave(&wave);
     Pump(owner);  // what came while the send mutex was held
@@ -204,10 +205,10 @@ Status Dispatcher::Drain(int owner) {
 Status Dispatcher::DrainAll() {
   Status first;
   std::vector<Wave> waves;
-  for (const int owner : staging_.Owners()) {
+  for (const int owner : remote_memtable_.Owners()) {
     waves.emplace_back();
     waves.back().owner = owner;
-    waves.back().target = staging_.Seal(owner);
+    waves.back().target = remote_memtable_.Seal(owner);
   }
   while (!waves.empty()) {
     for (Wave& wave : waves) {
@@ -226,8 +227,8 @@ Status Dispatcher::DrainAll() {
 }
 
 void Dispatcher::SendLingering() {
-  for (const int owner : staging_.Owners()) {
-    staging_.Seal(owner);
+  for (const int owner : remote_memtable_.Owners()) {
+    remote_memtable_.Seal(owner);
     Pump(owner);
   }
 }
@@ -268,7 +269,7 @@ void Dispatcher::RunThread() {
 
 void Dispatcher::PumpAll(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
-  for (const int owner : staging_.Owners()) Pump(owner);
+  for (const int owner : remote_memtable_.Owners()) Pump(owner);
   lock.lock();
 }
 
@@ -281,19 +282,20 @@ void Dispatcher::RunTurn(std::unique_lock<std::mutex>& lock) {
     lock.lock();
     return;
   }
-  if (staging_.HasOpenBatches()) {
+  if (remote_memtable_.HasOpenBatches()) {
     const bool early = wake_.wait_for(lock, std::chrono::nanoseconds(kLingerNs),
                                       [this] { return stopping_ || !ready_.empty(); });
     if (early) return;
     lock.unlock();
     // Opened before the tick that ends now: open for at least one whole tick.
-    for (const int owner : staging_.SealOlderThan(tick_)) Pump(owner);
-    staging_.SetTick(++tick_);
+    for (const int owner : remote_memtable_.SealOlderThan(tick_)) Pump(owner);
+    remote_memtable_.SetTick(++tick_);
     lock.lock();
     return;
   }
   asleep_.store(true);
-  wake_.wait(lock, [this] { return stopping_ || !ready_.empty() || staging_.HasOpenBatches(); });
+  wake_.wait(lock,
+             [this] { return stopping_ || !ready_.empty() || remote_memtable_.HasOpenBatches(); });
   asleep_.store(false);
 }
 

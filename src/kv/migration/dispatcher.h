@@ -7,7 +7,8 @@
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.4 (migration, message dispatcher), 3.1 (fence)
 /// Threads    any
-/// Invariants batches of one owner leave in order (Staging::SendMutex); every operation that was
+/// Invariants batches of one owner leave in order (RemoteMemTable::SendMutex); every operation that
+/// was
 ///            staged is applied, or counted in the FailureLog; no wait is longer than the
 ///            Exchange's deadline per answer
 #pragma once
@@ -22,29 +23,30 @@
 #include <vector>
 
 #include "comm/exchange/exchange.h"
+#include "kv/migration/remote_memtable.h"
 #include "kv/protocol/counters.h"
 #include "kv/protocol/failure_log.h"
-#include "kv/migration/staging.h"
 
 namespace quire::kv {
 
 /// A batch without additions is sent after one to two of these [ns].
 constexpr uint64_t kLingerNs = 5'000'000;
 
-class Dispatcher : public Staging::Sender, public std::enable_shared_from_this<Dispatcher> {
+class Dispatcher : public RemoteMemTable::Sender, public std::enable_shared_from_this<Dispatcher> {
  public:
   struct Options {
-    Staging::Options staging;
+    RemoteMemTable::Options remote_memtable;
     uint32_t database_number = 0;
   };
   /// Shared, because answers may come after all other owners have released it.
   ///
   /// Errors     kOutOfMemory  The system refused its thread.
   static Result<std::shared_ptr<Dispatcher>> Create(comm::Exchange* exchange,
-                                                    const Options& options, Counters* counters);
+                                                    const Options& options,
+                                                    DatabaseCounters* counters);
   ~Dispatcher() override;
 
-  Staging& staging() { return staging_; }
+  RemoteMemTable& remote_memtable() { return remote_memtable_; }
   FailureLog& failures() { return failures_; }
 
   /// Sends everything that is staged for `owner` and waits until it is acknowledged. failures() has
@@ -58,13 +60,13 @@ class Dispatcher : public Staging::Sender, public std::enable_shared_from_this<D
   /// Ends the thread. What is staged stays; nothing more can be staged, or is sent.
   void Stop(const Status& why);
 
-  // Staging::Sender
+  // RemoteMemTable::Sender
   void Ready(int owner) override;
   void Opened() override;
   void MakeRoom() override;
 
  private:
-  Dispatcher(comm::Exchange* exchange, const Options& options, Counters* counters);
+  Dispatcher(comm::Exchange* exchange, const Options& options, DatabaseCounters* counters);
   struct Wave;
   void Pump(int owner);
   void SendNext(int owner, StagedBatchPtr batch);
@@ -81,8 +83,8 @@ class Dispatcher : public Staging::Sender, public std::enable_shared_from_this<D
 
   comm::Exchange* const exchange_;
   const uint32_t database_number_;
-  Counters* const counters_;
-  Staging staging_;
+  DatabaseCounters* const counters_;
+  RemoteMemTable remote_memtable_;
   FailureLog failures_;
 
   std::mutex mutex_;

@@ -16,7 +16,7 @@ constexpr uint64_t kGroupBytesMax = 1ull << 20;
 void OwnerBatchWriter::Add(int owner, log::RecordType type, Slice key, Slice value) {
   lsm::WriteBatch& group = groups_[owner];
   group.Add(type, key, value);
-  if (operation_ != Operation::kApply || group.bytes().size() < kGroupBytesMax) return;
+  if (operation_ != WireOperation::kApply || group.bytes().size() < kGroupBytesMax) return;
   Send(owner, group);
   group.Clear();
 }
@@ -55,11 +55,11 @@ void OwnerBatchWriter::Finish() {
       Fail(sent.count, OwnerStatus(sent.owner, status));
       continue;
     }
-    const Result<Damage> damage = DecodeDamage(answer);
-    if (!damage.ok()) {
-      Fail(sent.count, OwnerStatus(sent.owner, damage.status()));
-    } else if (damage->lost_count > 0) {
-      Fail(damage->lost_count, OwnerStatus(sent.owner, damage->first));
+    const Result<ApplyFailures> failures = DecodeApplyFailures(answer);
+    if (!failures.ok()) {
+      Fail(sent.count, OwnerStatus(sent.owner, failures.status()));
+    } else if (failures->lost_count > 0) {
+      Fail(failures->lost_count, OwnerStatus(sent.owner, failures->first));
     }
   }
   sent_.clear();

@@ -20,7 +20,7 @@ class OwnerBatchWriter {
  public:
   /// `operation`: kApply (large groups are sent in several messages) or kWrite (one message, all or
   /// nothing).
-  OwnerBatchWriter(comm::Exchange* exchange, uint32_t database_number, Operation operation)
+  OwnerBatchWriter(comm::Exchange* exchange, uint32_t database_number, WireOperation operation)
       : exchange_(exchange), database_number_(database_number), operation_(operation) {}
 
   void Add(int owner, log::RecordType type, Slice key, Slice value);
@@ -46,7 +46,7 @@ class OwnerBatchWriter {
 
   comm::Exchange* const exchange_;
   const uint32_t database_number_;
-  const Operation operation_;
+  const WireOperation operation_;
   std::map<int, lsm::WriteBatch> groups_;  // by owner
   std::vector<Sent> sent_;
   uint64_t failed_count_ = 0;

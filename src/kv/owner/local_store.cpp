@@ -48,30 +48,30 @@ Result<uint64_t> CountRecords(Slice records) {
 }
 
 LocalStore::LocalStore(std::shared_ptr<lsm::Db> db, uint64_t local_cache_bytes, int rank,
-                       Counters* counters)
+                       DatabaseCounters* counters)
     : db_(std::move(db)), cache_(local_cache_bytes), rank_(rank), counters_(counters) {}
 
-Status LocalStore::Get(Slice key, uint64_t hash, const lsm::AllocateFn& place) {
-  if (cache_.on()) return GetThroughCache(key, hash, place);
-  return db_->Get(key, nullptr, place);
+Status LocalStore::Get(Slice key, uint64_t hash, const BufferAllocator& allocate) {
+  if (cache_.on()) return GetThroughCache(key, hash, allocate);
+  return db_->Get(key, nullptr, allocate);
 }
 
-Status LocalStore::GetThroughCache(Slice key, uint64_t hash, const lsm::AllocateFn& place) {
+Status LocalStore::GetThroughCache(Slice key, uint64_t hash, const BufferAllocator& allocate) {
   const PairCache::Ticket ticket = cache_.Look(hash);
   bool decided = false;
-  const Status in_memory = db_->GetFromMemory(key, place, &decided, nullptr);
+  const Status in_memory = db_->GetFromMemory(key, allocate, &decided, nullptr);
   if (decided) return in_memory;
   base::SyncPoint("kv.local.not_in_memory");
-  const Status cached = cache_.Get(key, hash, ticket, place);
+  const Status cached = cache_.Get(key, hash, ticket, allocate);
   if (cached.code() != Code::kNotFound) {
-    counters_->Add(Counter::kLocalCacheHits);
+    counters_->Add(DatabaseCounter::kLocalCacheHits);
     return cached;
   }
   char* at = nullptr;
   size_t value_size = 0;
   const Status status = db_->Get(key, nullptr, [&](size_t size) {
     value_size = size;
-    return at = place(size);
+    return at = allocate(size);
   });
   if (status.ok()) cache_.Insert(key, Slice(at, value_size), hash, ticket);
   return status;
@@ -116,13 +116,12 @@ Status LocalStore::Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
   return call.outcome.code() == Code::kNotFound ? Status() : call.outcome;
 }
 
-Status LocalStore::Apply(Slice records, lsm::WriteProgress* progress, Damage* damage) {
-  const Status status =
-      base::OrOutOfMemory([&] { return ApplyRest(records, progress, damage); });
-  return status.ok() || progress->waits ? status : GiveUp(records, *progress, status, damage);
+Status LocalStore::Apply(Slice records, lsm::WriteProgress* progress, ApplyFailures* failures) {
+  const Status status = base::OrOutOfMemory([&] { return ApplyRest(records, progress, failures); });
+  return status.ok() || progress->waits ? status : GiveUp(records, *progress, status, failures);
 }
 
-Status LocalStore::ApplyRest(Slice records, lsm::WriteProgress* progress, Damage* damage) {
+Status LocalStore::ApplyRest(Slice records, lsm::WriteProgress* progress, ApplyFailures* failures) {
   progress->waits = false;
   std::vector<lsm::WriteOp> operations;
   if (cache_.capacity_bytes() != 0) {
@@ -135,19 +134,19 @@ Status LocalStore::ApplyRest(Slice records, lsm::WriteProgress* progress, Damage
     const Status outcome = RunUpdate(id, key, present, argument, updated, nullptr);
     *write = outcome.ok();
     if (outcome.ok() || outcome.code() == Code::kNotFound) return Status();
-    if (damage->first.ok()) damage->first = outcome;
-    ++damage->lost_count;
+    if (failures->first.ok()) failures->first = outcome;
+    ++failures->lost_count;
     return Status();
   };
   return db_->Apply(records, update, progress);
 }
 
 Status LocalStore::GiveUp(Slice records, const lsm::WriteProgress& progress, const Status& why,
-                          Damage* damage) const {
+                          ApplyFailures* failures) const {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t count, CountRecords(records));
-  if (damage->first.ok()) damage->first = why;
+  if (failures->first.ok()) failures->first = why;
   // Where nothing counts as applied, what functions refused is among it.
-  damage->lost_count = std::min(count, damage->lost_count + count - progress.applied);
+  failures->lost_count = std::min(count, failures->lost_count + count - progress.applied);
   return Status();
 }
 

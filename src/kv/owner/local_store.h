@@ -23,7 +23,8 @@ namespace quire::kv {
 class LocalStore {
  public:
   /// `name` is for messages.
-  LocalStore(std::shared_ptr<lsm::Db> db, uint64_t local_cache_bytes, int rank, Counters* counters);
+  LocalStore(std::shared_ptr<lsm::Db> db, uint64_t local_cache_bytes, int rank,
+             DatabaseCounters* counters);
 
   Status Put(Slice key, Slice value, uint64_t hash) {
     const PairCache::WriteGuard guard(cache_, key, hash);
@@ -33,8 +34,8 @@ class LocalStore {
     const PairCache::WriteGuard guard(cache_, key, hash);
     return db_->Delete(key);
   }
-  /// Copies the value into the place that `place` gives. kNotFound: absent.
-  Status Get(Slice key, uint64_t hash, const lsm::AllocateFn& place);
+  /// Copies the value into the memory that `allocate` gives. kNotFound: absent.
+  Status Get(Slice key, uint64_t hash, const BufferAllocator& allocate);
   /// Runs update `id`. Returns the function's result, except for kNotFound (nothing to write). Its
   /// answer goes to `answer`, unless that is null.
   Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
@@ -48,11 +49,11 @@ class LocalStore {
   Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash, std::string* answer,
                 lsm::WriteProgress* progress);
   /// Records of another rank, one after another; what could not be applied of them goes into
-  /// `damage`. kCorruption: they are no records.
-  Status Apply(Slice records, lsm::WriteProgress* progress, Damage* damage);
+  /// `failures`. kCorruption: they are no records.
+  Status Apply(Slice records, lsm::WriteProgress* progress, ApplyFailures* failures);
   /// What is left of such records fails, because of `why`.
   Status GiveUp(Slice records, const lsm::WriteProgress& progress, const Status& why,
-                Damage* damage) const;
+                ApplyFailures* failures) const;
   /// All of the records or none.
   Status Write(Slice records, lsm::WriteProgress* progress);
   /// Records of older generations, each for a key of which nothing is known here. Their values are
@@ -67,16 +68,16 @@ class LocalStore {
   UpdateRegistry& updates() { return updates_; }
 
  private:
-  Status ApplyRest(Slice records, lsm::WriteProgress* progress, Damage* damage);
+  Status ApplyRest(Slice records, lsm::WriteProgress* progress, ApplyFailures* failures);
   Status RunUpdate(uint32_t id, Slice key, const Slice* present, Slice argument,
                    std::string* updated, std::string* answer) const;
-  Status GetThroughCache(Slice key, uint64_t hash, const lsm::AllocateFn& place);
+  Status GetThroughCache(Slice key, uint64_t hash, const BufferAllocator& allocate);
 
   const std::shared_ptr<lsm::Db> db_;
   PairCache cache_;
   UpdateRegistry updates_;
   const int rank_;
-  Counters* const counters_;
+  DatabaseCounters* const counters_;
 };
 
 /// The number of records in a batch, as its headers say; kCorruption where they cannot be right.

@@ -51,12 +51,12 @@ PairCache::Ticket PairCache::Look(uint64_t hash) const {
 }
 
 Status PairCache::Get(Slice key, uint64_t hash, const Ticket& ticket,
-                      const lsm::AllocateFn& place) {
+                      const BufferAllocator& allocate) {
   if (!ticket.usable) return Status(Code::kNotFound);
   const std::shared_ptr<const std::string> value = Find(key, hash);
   if (value == nullptr) return Status(Code::kNotFound);
-  char* const to = place(value->size());
-  if (to == nullptr) return Status(Code::kOutOfMemory, "no place for a value of the cache");
+  char* const to = allocate(value->size());
+  if (to == nullptr) return Status(Code::kOutOfMemory, "no allocate for a value of the cache");
   if (!value->empty()) std::memcpy(to, value->data(), value->size());
   return Status();
 }

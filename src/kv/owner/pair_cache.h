@@ -44,9 +44,9 @@ class PairCache {
 
   /// Taken by a reader before it looks into MemTables.
   Ticket Look(uint64_t hash) const;
-  /// Copies the value of `key` into the place that `place` gives, which is asked without a lock.
-  /// kNotFound: not here. kOutOfMemory: `place` refused.
-  Status Get(Slice key, uint64_t hash, const Ticket& ticket, const lsm::AllocateFn& place);
+  /// Copies the value of `key` into the memory that `allocate` gives, which is asked without a
+  /// lock. kNotFound: not here. kOutOfMemory: `allocate` refused.
+  Status Get(Slice key, uint64_t hash, const Ticket& ticket, const BufferAllocator& allocate);
   /// Takes the pair in, unless a write of the key has come since `ticket`, or it is too large for
   /// the cache.
   void Insert(Slice key, Slice value, uint64_t hash, const Ticket& ticket);

@@ -14,10 +14,11 @@ namespace quire::kv {
 namespace {
 
 // Those that store, and the fence, which is answered after them: in the order in which they came.
-constexpr Operation kWrites[] = {Operation::kApply, Operation::kWrite, Operation::kFence,
-                                 Operation::kFill, Operation::kUpdate};
-constexpr Operation kReads[] = {Operation::kGet, Operation::kGetMany, Operation::kGetInGroup,
-                                Operation::kGetManyInGroup};
+constexpr WireOperation kWrites[] = {WireOperation::kApply, WireOperation::kWrite,
+                                     WireOperation::kFence, WireOperation::kFill,
+                                     WireOperation::kUpdate};
+constexpr WireOperation kReads[] = {WireOperation::kGet, WireOperation::kGetMany,
+                                    WireOperation::kGetInGroup, WireOperation::kGetManyInGroup};
 
 Status CheckKeySize(Slice key) {
   if (!key.empty() && key.size() <= log::kKeyBytesMax) return Status();
@@ -28,43 +29,45 @@ Status CheckKeySize(Slice key) {
 }  // namespace
 
 // A write of another rank, from its arrival to its answer.
-struct Service::Write {
-  explicit Write(Operation its_operation) : operation(its_operation) { progress.may_wait = false; }
+struct OwnerService::Write {
+  explicit Write(WireOperation its_operation) : operation(its_operation) {
+    progress.may_wait = false;
+  }
 
-  Operation operation;
+  WireOperation operation;
   lsm::WriteProgress progress;
-  Damage damage;
+  ApplyFailures failures;
   std::string answer;  // of an update function that ran
 };
 
 // One that found no room.
-class Service::UnfinishedWrite final : public comm::UnfinishedRequest {
+class OwnerService::UnfinishedWrite final : public comm::UnfinishedRequest {
  public:
-  UnfinishedWrite(Service* service, Slice request) : service_(service), request_(request) {}
+  UnfinishedWrite(OwnerService* service, Slice request) : service_(service), request_(request) {}
   void Take(Write write) { write_ = std::move(write); }
   bool GoOn(Status* status, std::string* answer) override {
     return service_->GoOn(write_, request_, status, answer);
   }
 
  private:
-  Service* const service_;
+  OwnerService* const service_;
   const std::string request_;
-  Write write_{Operation::kFence};
+  Write write_{WireOperation::kFence};
 };
 
-void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
+void OwnerService::Attach(comm::Exchange* exchange, uint32_t database_number) {
   AttachWrites(exchange, database_number);
-  for (const Operation operation : kReads) {
+  for (const WireOperation operation : kReads) {
     exchange->Serve(Channel(database_number, operation),
                     [this, operation](int /*source*/, Slice request, std::string* answer) {
-                      counters_->Add(Counter::kRequestsServed);
+                      counters_->Add(DatabaseCounter::kRequestsServed);
                       base::SyncPoint("kv.serve.asked");
                       switch (operation) {
-                        case Operation::kGetMany:
+                        case WireOperation::kGetMany:
                           return GetMany(request, false, answer);
-                        case Operation::kGetInGroup:
+                        case WireOperation::kGetInGroup:
                           return GetInGroup(request, answer);
-                        case Operation::kGetManyInGroup:
+                        case WireOperation::kGetManyInGroup:
                           return GetMany(request, true, answer);
                         default:
                           return Get(request, answer);
@@ -73,28 +76,28 @@ void Service::Attach(comm::Exchange* exchange, uint32_t database_number) {
   }
 }
 
-void Service::AttachWrites(comm::Exchange* exchange, uint32_t database_number) {
-  for (const Operation operation : kWrites) {
+void OwnerService::AttachWrites(comm::Exchange* exchange, uint32_t database_number) {
+  for (const WireOperation operation : kWrites) {
     exchange->ServePatiently(
         Channel(database_number, operation), database_number,
         [this, operation](int /*source*/, Slice request, Status* status, std::string* answer) {
-          counters_->Add(Counter::kRequestsServed);
+          counters_->Add(DatabaseCounter::kRequestsServed);
           return Begin(operation, request, status, answer);
         });
   }
 }
 
-void Service::Detach(comm::Exchange* exchange, uint32_t database_number) {
-  for (const Operation operation : kWrites) {
+void OwnerService::Detach(comm::Exchange* exchange, uint32_t database_number) {
+  for (const WireOperation operation : kWrites) {
     exchange->Serve(Channel(database_number, operation), {});
   }
-  for (const Operation operation : kReads) {
+  for (const WireOperation operation : kReads) {
     exchange->Serve(Channel(database_number, operation), {});
   }
 }
 
-std::unique_ptr<comm::UnfinishedRequest> Service::Begin(Operation operation, Slice request,
-                                                        Status* status, std::string* answer) {
+std::unique_ptr<comm::UnfinishedRequest> OwnerService::Begin(WireOperation operation, Slice request,
+                                                             Status* status, std::string* answer) {
   Write begun(operation);
   if (GoOn(begun, request, status, answer)) return nullptr;
   std::unique_ptr<UnfinishedWrite> rest;
@@ -110,7 +113,7 @@ std::unique_ptr<comm::UnfinishedRequest> Service::Begin(Operation operation, Sli
   return rest;
 }
 
-bool Service::GoOn(Write& write, Slice request, Status* status, std::string* answer) {
+bool OwnerService::GoOn(Write& write, Slice request, Status* status, std::string* answer) {
   base::SyncPoint("kv.serve.arrived");
   {
     const lsm::WritesFor writes_for(&writer_);
@@ -123,43 +126,43 @@ bool Service::GoOn(Write& write, Slice request, Status* status, std::string* ans
 }
 
 // There is no memory to keep it in.
-Status Service::GiveUp(Write& write, Slice request, std::string* answer) {
-  if (write.operation != Operation::kApply) return base::OutOfMemory();
+Status OwnerService::GiveUp(Write& write, Slice request, std::string* answer) {
+  if (write.operation != WireOperation::kApply) return base::OutOfMemory();
   QUIRE_RETURN_IF_ERROR(
-      store_->GiveUp(request, write.progress, base::OutOfMemory(), &write.damage));
-  *answer = EncodeDamage(write.damage);
+      store_->GiveUp(request, write.progress, base::OutOfMemory(), &write.failures));
+  *answer = EncodeApplyFailures(write.failures);
   return Status();
 }
 
-Status Service::Run(Write& write, Slice request) {
+Status OwnerService::Run(Write& write, Slice request) {
   switch (write.operation) {
-    case Operation::kApply:
+    case WireOperation::kApply:
       return Apply(write, request);
-    case Operation::kWrite:
+    case WireOperation::kWrite:
       return store_->Write(request, &write.progress);
-    case Operation::kFill:
+    case WireOperation::kFill:
       return store_->Fill(request, &write.progress);
-    case Operation::kUpdate:
+    case WireOperation::kUpdate:
       return Update(write, request);
     default:
       return Status();  // a fence
   }
 }
 
-Status Service::Apply(Write& write, Slice request) {
-  QUIRE_RETURN_IF_ERROR(store_->Apply(request, &write.progress, &write.damage));
-  write.answer = EncodeDamage(write.damage);
+Status OwnerService::Apply(Write& write, Slice request) {
+  QUIRE_RETURN_IF_ERROR(store_->Apply(request, &write.progress, &write.failures));
+  write.answer = EncodeApplyFailures(write.failures);
   return Status();
 }
 
-Status Service::Update(Write& write, Slice request) {
+Status OwnerService::Update(Write& write, Slice request) {
   QUIRE_ASSIGN_OR_RETURN(const UpdateRequest update, DecodeUpdate(request));
   QUIRE_RETURN_IF_ERROR(CheckKeySize(update.key));
   return store_->Update(update.key, update.id, update.argument, base::HashKey(update.key),
                         &write.answer, &write.progress);
 }
 
-Status Service::Get(Slice request, std::string* answer) {
+Status OwnerService::Get(Slice request, std::string* answer) {
   QUIRE_RETURN_IF_ERROR(CheckKeySize(request));
   answer->assign(1, kFoundByte);
   const Status status = store_->Get(request, base::HashKey(request), [answer](size_t size) {
@@ -173,19 +176,19 @@ Status Service::Get(Slice request, std::string* answer) {
 
 // The owner tells what its memory has; in its tables the other looks by itself. True: those of
 // `tables`, and the status is nothing.
-bool Service::NamesTables(Slice key, const lsm::AllocateFn& place, Status* status,
-                          NamedTables* tables) {
+bool OwnerService::NamesTables(Slice key, const BufferAllocator& allocate, Status* status,
+                               NamedTables* tables) {
   lsm::TablesPosition position;
   bool decided = false;
-  *status = store_->db().GetFromMemory(key, place, &decided, &position);
+  *status = store_->db().GetFromMemory(key, allocate, &decided, &position);
   if (decided || status->code() != Code::kNotFound) return false;
   *tables = {position.store_id, position.edition};
   if (!position.has_base) return true;
-  *status = store_->Get(key, base::HashKey(key), place);
+  *status = store_->Get(key, base::HashKey(key), allocate);
   return false;
 }
 
-Status Service::GetInGroup(Slice request, std::string* answer) {
+Status OwnerService::GetInGroup(Slice request, std::string* answer) {
   QUIRE_RETURN_IF_ERROR(CheckKeySize(request));
   answer->assign(1, kFoundByte);
   const auto place = [answer](size_t size) {
@@ -203,21 +206,18 @@ Status Service::GetInGroup(Slice request, std::string* answer) {
   return Status();
 }
 
-Status Service::GetMany(Slice request, bool in_group, std::string* answer) {
+Status OwnerService::GetMany(Slice request, bool in_group, std::string* answer) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Slice> keys, DecodeKeys(request));
   std::string value;
-  const auto place = [&value](size_t size) {
-    value.resize(size);
-    return value.data();
-  };
+  const Into into(&value);
   for (const Slice key : keys) {
     QUIRE_RETURN_IF_ERROR(CheckKeySize(key));
     Status status;
     NamedTables tables;
-    if (in_group && NamesTables(key, place, &status, &tables)) {
+    if (in_group && NamesTables(key, into, &status, &tables)) {
       AddTables(answer, tables);
     } else {
-      if (!in_group) status = store_->Get(key, base::HashKey(key), place);
+      if (!in_group) status = store_->Get(key, base::HashKey(key), into);
       AddResult(answer, status, value);
     }
     if (answer->size() >= kGetManyAnswerBytes) break;

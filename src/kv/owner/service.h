@@ -24,9 +24,10 @@
 
 namespace quire::kv {
 
-class Service {
+class OwnerService {
  public:
-  Service(LocalStore* store, Counters* counters) : store_(store), counters_(counters) {}
+  OwnerService(LocalStore* store, DatabaseCounters* counters)
+      : store_(store), counters_(counters) {}
 
   /// Requests of the database with that number come here from now on.
   void Attach(comm::Exchange* exchange, uint32_t database_number);
@@ -37,7 +38,7 @@ class Service {
   struct Write;
   class UnfinishedWrite;
   void AttachWrites(comm::Exchange* exchange, uint32_t database_number);
-  std::unique_ptr<comm::UnfinishedRequest> Begin(Operation operation, Slice request,
+  std::unique_ptr<comm::UnfinishedRequest> Begin(WireOperation operation, Slice request,
                                                  Status* status, std::string* answer);
   bool GoOn(Write& write, Slice request, Status* status, std::string* answer);
   Status Run(Write& write, Slice request);
@@ -47,10 +48,10 @@ class Service {
   Status Get(Slice request, std::string* answer);
   Status GetInGroup(Slice request, std::string* answer);
   Status GetMany(Slice request, bool in_group, std::string* answer);
-  bool NamesTables(Slice key, const lsm::AllocateFn& place, Status* status, NamedTables* tables);
+  bool NamesTables(Slice key, const BufferAllocator& allocate, Status* status, NamedTables* tables);
 
   LocalStore* const store_;
-  Counters* const counters_;
+  DatabaseCounters* const counters_;
   lsm::Writer writer_;  // for the other ranks: services of one Exchange run one after another
 };
 

@@ -55,21 +55,22 @@ Status PrepareDirectory(io::FileSystem& fs, const CheckpointRequest& request, Pr
   return Status();
 }
 
-Status AgreeOnPrepared(runtime::Core& core, const CheckpointRequest& request, Prepared* prepared) {
+Status AgreeOnPrepared(runtime::ContextState& context, const CheckpointRequest& request,
+                       Prepared* prepared) {
   Status status;
-  if (core.rank() == 0) {
-    const std::lock_guard<std::mutex> lock(core.checkpoints_mutex);
+  if (context.rank() == 0) {
+    const std::lock_guard<std::mutex> lock(context.checkpoints_mutex);
     status = io::AgainIfTakenBack([&] {
       *prepared = Prepared();
-      return PrepareDirectory(*core.fs, request, prepared);
+      return PrepareDirectory(*context.fs, request, prepared);
     });
   }
   std::string told;
   base::PutFixed(&told, prepared->number);
   base::PutFixed(&told, prepared->earlier);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                         runtime::GatherAgreed(*core.exchange, status, told));
-  base::Reader reader(all[0]);
+                         runtime::GatherAgreed(*context.exchange, status, told));
+  base::ByteReader reader(all[0]);
   if (!reader.Fixed(&prepared->number) || !reader.Fixed(&prepared->earlier)) {
     return Status(Code::kCorruption, "rank 0 does not say which checkpoint it begins");
   }
@@ -79,10 +80,10 @@ Status AgreeOnPrepared(runtime::Core& core, const CheckpointRequest& request, Pr
 
 class CheckpointWork final : public runtime::JobWork {
  public:
-  CheckpointWork(std::shared_ptr<runtime::Core> core, CheckpointRequest request,
+  CheckpointWork(std::shared_ptr<runtime::ContextState> context, CheckpointRequest request,
                  std::shared_ptr<const lsm::Capture> capture, Prepared prepared)
-      : core_(std::move(core)),
-        fs_(*core_->fs),
+      : context_(std::move(context)),
+        fs_(*context_->fs),
         request_(std::move(request)),
         prepared_(std::move(prepared)),
         home_(CheckpointHome(request_.path, request_.database)),
@@ -94,7 +95,7 @@ class CheckpointWork final : public runtime::JobWork {
   int step_count() const override { return 2; }
   Result<State> Advance(int step) override {
     if (step == 0) return AdvancePart();
-    return core_->rank() == 0 ? AdvancePublished() : State::kThrough;
+    return context_->rank() == 0 ? AdvancePublished() : State::kThrough;
   }
   std::string Report(int step) override { return step == 0 ? part_.report() : std::string(); }
   Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override;
@@ -120,7 +121,7 @@ class CheckpointWork final : public runtime::JobWork {
   void LogStays(const Status& why) const;
   Status SayWhy(const Status& why);
 
-  const std::shared_ptr<runtime::Core> core_;
+  const std::shared_ptr<runtime::ContextState> context_;
   io::FileSystem& fs_;
   const CheckpointRequest request_;
   Prepared prepared_;
@@ -137,11 +138,11 @@ class CheckpointWork final : public runtime::JobWork {
 CheckpointPart::Places CheckpointWork::Places() const {
   CheckpointPart::Places places;
   places.source = request_.source;
-  places.target = partial_ + "/" + PartName(core_->rank());
+  places.target = partial_ + "/" + PartName(context_->rank());
   places.number = prepared_.number;
   if (prepared_.earlier != 0) {
     places.earlier = CheckpointDirectory(home_, prepared_.earlier);
-    places.earlier_part = places.earlier + "/" + PartName(core_->rank());
+    places.earlier_part = places.earlier + "/" + PartName(context_->rank());
   }
   return places;
 }
@@ -214,7 +215,7 @@ Result<runtime::JobWork::State> CheckpointWork::AdvancePublished() {
 }
 
 Status CheckpointWork::Rename() {
-  const std::lock_guard<std::mutex> lock(core_->checkpoints_mutex);
+  const std::lock_guard<std::mutex> lock(context_->checkpoints_mutex);
   record_.database = request_.database;
   record_.partitioner = request_.partitioner;
   record_.options = request_.options;
@@ -252,7 +253,7 @@ bool CheckpointWork::IsPartial() const {
 // The others do nothing after their parts: rank 0 alone knows, and what it has published is whole.
 Status CheckpointWork::AfterFailure(const Status& why) const {
   if (published_) return Status();
-  if (core_->rank() == 0 && !may_be_published_) return why;
+  if (context_->rank() == 0 && !may_be_published_) return why;
   return Status(why.code(), why.message() + "; whether checkpoint " +
                                 std::to_string(prepared_.number) +
                                 " is there is not known: see `quire checkpoint list " +
@@ -296,7 +297,7 @@ void CheckpointWork::Finish(const Status& status) {
   leftover_lock_.reset();
   const std::unique_ptr<io::FileLock> lock = std::move(prepared_.lock);  // until this is said
   part_.End();
-  if (core_->rank() == 0 && !status.ok()) {
+  if (context_->rank() == 0 && !status.ok()) {
     const Status said = SayWhy(status);
     if (base::LogEnabled()) {
       base::Log(LogLevel::kError, "checkpoint " + std::to_string(prepared_.number) + " of " +
@@ -320,17 +321,17 @@ Status CheckCheckpointPath(const std::string& path) {
                                             "\" is not absolute; give one that begins with /");
 }
 
-Result<std::unique_ptr<Event>> StartCheckpoint(const std::shared_ptr<runtime::Core>& core,
-                                               uint32_t number, const CheckpointRequest& request,
-                                               std::shared_ptr<const lsm::Capture> capture,
-                                               std::shared_ptr<runtime::Job>* job) {
+Result<std::unique_ptr<Event>> StartCheckpoint(
+    const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
+    const CheckpointRequest& request, std::shared_ptr<const lsm::Capture> capture,
+    std::shared_ptr<runtime::Job>* job) {
   Prepared prepared;
-  QUIRE_RETURN_IF_ERROR(AgreeOnPrepared(*core, request, &prepared));
+  QUIRE_RETURN_IF_ERROR(AgreeOnPrepared(*context, request, &prepared));
   const std::string what = "checkpoint " + std::to_string(prepared.number) + " of " +
                            request.database + " in " + request.path;
   return runtime::Job::StartTogether(
-      core, number, what,
-      std::make_unique<CheckpointWork>(core, request, std::move(capture), std::move(prepared)),
+      context, number, what,
+      std::make_unique<CheckpointWork>(context, request, std::move(capture), std::move(prepared)),
       job);
 }
 

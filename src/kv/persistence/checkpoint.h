@@ -13,7 +13,7 @@
 #include <string>
 
 #include "lsm/db/db.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 #include "runtime/job.h"
 
 namespace quire::kv {
@@ -33,9 +33,9 @@ Status CheckCheckpointPath(const std::string& path);
 
 /// Begins one of `capture`, which is `*job`. Collective, within Together(); errors alike on all
 /// ranks.
-Result<std::unique_ptr<Event>> StartCheckpoint(const std::shared_ptr<runtime::Core>& core,
-                                               uint32_t number, const CheckpointRequest& request,
-                                               std::shared_ptr<const lsm::Capture> capture,
-                                               std::shared_ptr<runtime::Job>* job);
+Result<std::unique_ptr<Event>> StartCheckpoint(
+    const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
+    const CheckpointRequest& request, std::shared_ptr<const lsm::Capture> capture,
+    std::shared_ptr<runtime::Job>* job);
 
 }  // namespace quire::kv

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "io/paths/sole_writer.h"
 #include "kv/generations/locked_database.h"
-#include "runtime/sealed_text.h"
+#include "runtime/checksummed_text.h"
 
 namespace quire::kv {
 namespace {
@@ -15,10 +15,10 @@ constexpr uint64_t kPartsMax = 1u << 30;
 // Files: some ms, also of a parallel file system.
 constexpr size_t kRemovedAtOnce = 8;
 constexpr uint64_t kTextBytesMax = 1ull << 30;
-constexpr runtime::SealedKind kCommitKind = {"quire checkpoint ", 1,
-                                             "this checkpoint is damaged, use another one"};
-constexpr runtime::SealedKind kFilesKind = {"quire files ", 1,
-                                            "this checkpoint is damaged, use another one"};
+constexpr runtime::TextKind kCommitKind = {"quire checkpoint ", 1,
+                                           "this checkpoint is damaged, use another one"};
+constexpr runtime::TextKind kFilesKind = {"quire files ", 1,
+                                          "this checkpoint is damaged, use another one"};
 constexpr char kFilePrefix[] = "file.";
 constexpr char kPartPrefix[] = "part.";
 constexpr char kPartialPrefix[] = ".partial-";
@@ -110,25 +110,25 @@ uint64_t FileList::bytes() const {
 }
 
 std::string EncodeFileList(const FileList& list) {
-  std::string text = runtime::SealedBegin(kFilesKind);
+  std::string text = runtime::BeginText(kFilesKind);
   for (const auto& [name, file] : list.files) {
     runtime::AddLine(&text, kFilePrefix + name,
                      std::to_string(file.bytes) + " " + runtime::Hex(file.identity) + " " +
                          runtime::Hex(file.sum));
   }
-  runtime::Seal(&text);
+  runtime::AppendChecksum(&text);
   return text;
 }
 
 Result<FileList> DecodeFileList(Slice text, const std::string& path) {
   FileList list;
   const auto take = [&list](Slice name, Slice value) { return SetFileEntry(name, value, &list); };
-  QUIRE_RETURN_IF_ERROR(runtime::ReadSealed(kFilesKind, text, path, take));
+  QUIRE_RETURN_IF_ERROR(runtime::ReadChecksummedText(kFilesKind, text, path, take));
   return list;
 }
 
 std::string EncodeCommitRecord(const CommitRecord& record) {
-  std::string text = runtime::SealedBegin(kCommitKind);
+  std::string text = runtime::BeginText(kCommitKind);
   runtime::AddLine(&text, "database", record.database);
   runtime::AddLine(&text, "ranks", std::to_string(record.parts.size()));
   runtime::AddLine(&text, "partitioner", record.partitioner);
@@ -143,7 +143,7 @@ std::string EncodeCommitRecord(const CommitRecord& record) {
                      std::to_string(part.files) + " " + std::to_string(part.bytes) + " " +
                          runtime::Hex(part.sum));
   }
-  runtime::Seal(&text);
+  runtime::AppendChecksum(&text);
   return text;
 }
 
@@ -152,19 +152,18 @@ Result<CommitRecord> DecodeCommitRecord(Slice text, const std::string& path) {
   const auto take = [&entries](Slice name, Slice value) {
     return SetCommitEntry(name, value, &entries);
   };
-  QUIRE_RETURN_IF_ERROR(runtime::ReadSealed(kCommitKind, text, path, take));
+  QUIRE_RETURN_IF_ERROR(runtime::ReadChecksummedText(kCommitKind, text, path, take));
   CommitRecord& record = entries.record;
-  record.seal = runtime::SealOf(text).value_or(0);
+  record.seal = runtime::ChecksumOf(text).value_or(0);
   if (record.parts.empty() || record.parts.size() != entries.ranks || record.database.empty() ||
       record.partitioner.empty()) {
-    return runtime::SealedDamage(kCommitKind, path,
-                                 "it does not say what every commit record says");
+    return runtime::DamagedText(kCommitKind, path, "it does not say what every commit record says");
   }
   return std::move(record);
 }
 
 CommitRecord::Part PartOf(const FileList& list, Slice encoded) {
-  return {list.files.size(), list.bytes(), runtime::SealOf(encoded).value_or(0)};
+  return {list.files.size(), list.bytes(), runtime::ChecksumOf(encoded).value_or(0)};
 }
 
 uint64_t AddToSum(uint64_t so_far, uint64_t offset, Slice piece) {
@@ -205,7 +204,7 @@ Result<FileList> ReadFileList(io::FileSystem& fs, const std::string& directory,
   QUIRE_ASSIGN_OR_RETURN(FileList list, DecodeFileList(text, path));
   const CommitRecord::Part found = PartOf(list, text);
   if (found.sum == part.sum && found.files == part.files && found.bytes == part.bytes) return list;
-  return runtime::SealedDamage(kFilesKind, path, "it is not the list that the commit record names");
+  return runtime::DamagedText(kFilesKind, path, "it is not the list that the commit record names");
 }
 
 Result<CommitRecord> ReadCommitRecord(io::FileSystem& fs, const std::string& directory) {

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "runtime/agreement.h"
-#include "runtime/sealed_text.h"
+#include "runtime/checksummed_text.h"
 
 namespace quire::kv {
 namespace {
@@ -19,8 +19,8 @@ namespace {
 constexpr char kPath[] = "/pfs/db/1";
 
 std::string Sealed(const char* magic, Slice lines) {
-  std::string text = runtime::SealedBegin({magic, 1, ""}) + std::string(lines) + "\n";
-  runtime::Seal(&text);
+  std::string text = runtime::BeginText({magic, 1, ""}) + std::string(lines) + "\n";
+  runtime::AppendChecksum(&text);
   return text;
 }
 

@@ -146,7 +146,8 @@ Result<bool> CheckpointPart::CheckSome() {
 // The copy with what was read of the database; without `contents` only its size.
 Status CheckpointPart::CompareCopy(const FileCopier::Item& item, bool contents) const {
   const std::string copy = places_.target + "/" + item.name;
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs_.Open(copy, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
+                         fs_.Open(copy, io::FileOpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   bool same = size == item.file.bytes;
   if (same && contents) {
@@ -192,7 +193,7 @@ Status CheckpointPart::WriteList() {
 
 Result<CommitRecord::Part> CheckpointPart::ReadReport(Slice report) {
   CommitRecord::Part part;
-  base::Reader reader(report);
+  base::ByteReader reader(report);
   if (reader.Fixed(&part.files) && reader.Fixed(&part.bytes) && reader.Fixed(&part.sum)) {
     return part;
   }

@@ -443,7 +443,7 @@ void Flip(std::string* bytes) {
 
 TEST_P(DamagedLink, IsNotMadeWhereSomebodyWroteIntoTheFile) {
   const auto overwrite = [](io::SimFileSystem& fs, const std::string& path) {
-    auto file = fs.Open(path, io::OpenMode::kReadWrite);
+    auto file = fs.Open(path, io::FileOpenMode::kReadWrite);
     ASSERT_OK(file.status());
     ASSERT_OK((*file)->WriteAt(100, "XXXX"));
   };

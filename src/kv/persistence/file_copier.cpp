@@ -56,7 +56,7 @@ Status FileCopier::Begin() {
 
 Status FileCopier::BeginLink() {
   const Item& item = items_[at_];
-  Result<std::unique_ptr<io::File>> from = fs_.Open(item.link_from, io::OpenMode::kRead);
+  Result<std::unique_ptr<io::File>> from = fs_.Open(item.link_from, io::FileOpenMode::kRead);
   if (from.status().code() == Code::kNotFound) {
     // The earlier checkpoint may have been dropped meanwhile.
     items_[at_].link_from.clear();
@@ -73,7 +73,7 @@ Status FileCopier::BeginLink() {
 Status FileCopier::BeginCopy() {
   const Item& item = items_[at_];
   const std::string source = source_ + "/" + item.name;
-  Result<std::unique_ptr<io::File>> from = fs_.Open(source, io::OpenMode::kRead);
+  Result<std::unique_ptr<io::File>> from = fs_.Open(source, io::FileOpenMode::kRead);
   if (from.status().code() == Code::kNotFound) return MissingFile(source);
   if (!from.ok()) return from.status();
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, (*from)->Size());
@@ -82,7 +82,7 @@ Status FileCopier::BeginCopy() {
                                          std::to_string(item.file.bytes) +
                                          "; restore it from a copy or checkpoint");
   }
-  QUIRE_ASSIGN_OR_RETURN(to_, fs_.Open(target_ + "/" + item.name, io::OpenMode::kCreate));
+  QUIRE_ASSIGN_OR_RETURN(to_, fs_.Open(target_ + "/" + item.name, io::FileOpenMode::kCreate));
   from_ = std::move(*from);
   return Status();
 }

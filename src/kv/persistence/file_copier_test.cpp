@@ -31,7 +31,7 @@ class Transfers : public ::testing::Test {
     for (const auto& [name, size] : kSizes) {
       std::string& bytes = contents_[name];
       while (bytes.size() < size) bytes.push_back(static_cast<char>(random.Next()));
-      auto file = fs_->Open("/from/" + name, io::OpenMode::kCreate);
+      auto file = fs_->Open("/from/" + name, io::FileOpenMode::kCreate);
       ASSERT_TRUE(file.ok() && (*file)->WriteAt(0, bytes).ok());
       FileCopier::Item item;
       item.name = name;

@@ -27,7 +27,7 @@ constexpr char kDone[] = "done";
 
 // The number of what is copied: of a new database, which has begun, or beside what is to be
 // replaced.
-uint32_t CopyNumber(const Descriptor& before) {
+uint32_t CopyNumber(const DatabaseDescriptor& before) {
   return IsThere(before) ? before.taken : before.generations[0].number;
 }
 
@@ -58,10 +58,10 @@ void LogLeft(const std::string& directory, const Status& why) {
 
 class RestartWork final : public runtime::JobWork {
  public:
-  RestartWork(std::shared_ptr<runtime::Core> core, LockedDatabase locked,
+  RestartWork(std::shared_ptr<runtime::ContextState> context, LockedDatabase locked,
               std::vector<Candidate> candidates, const RestartOptions& options)
-      : core_(std::move(core)),
-        fs_(*core_->fs),
+      : context_(std::move(context)),
+        fs_(*context_->fs),
         locked_(std::move(locked)),
         candidates_(std::move(candidates)),
         options_(options),
@@ -74,7 +74,7 @@ class RestartWork final : public runtime::JobWork {
   Result<State> Advance(int step) override;
   std::string Report(int step) override;
   Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override;
-  void TakeNews(int step, const std::string& news) override;
+  void TakeDecision(int step, const std::string& news) override;
   bool CanUndo(int /*step*/) override { return !may_count_; }
   void Undo() override {
     const Status removed = RemoveCopies();
@@ -101,7 +101,7 @@ class RestartWork final : public runtime::JobWork {
   State RemoveOld();
   Result<bool> RemoveSomeOld();
 
-  const std::shared_ptr<runtime::Core> core_;
+  const std::shared_ptr<runtime::ContextState> context_;
   io::FileSystem& fs_;
   LockedDatabase locked_;
   const std::vector<Candidate> candidates_;
@@ -135,7 +135,7 @@ Result<runtime::JobWork::State> RestartWork::Advance(int step) {
   if (step > publish_) return RemoveOld();
   if (step == publish_) {
     if (replaces_) LookForOld();
-    if (core_->rank() == 0) QUIRE_RETURN_IF_ERROR(Publish());
+    if (context_->rank() == 0) QUIRE_RETURN_IF_ERROR(Publish());
     return State::kThrough;
   }
   return copied_ == nullptr ? AdvanceCandidate(step) : State::kThrough;
@@ -158,7 +158,7 @@ Result<runtime::JobWork::State> RestartWork::AdvanceCandidate(int step) {
 Result<runtime::JobWork::State> RestartWork::AdvanceCopy(const Candidate& candidate) {
   if (transfer_ == nullptr) {
     if (part_ < 0) QUIRE_RETURN_IF_ERROR(RemoveCopies());
-    part_ = part_ < 0 ? core_->rank() : part_ + core_->size();
+    part_ = part_ < 0 ? context_->rank() : part_ + context_->size();
     if (part_ >= static_cast<int>(candidate.record.parts.size())) return State::kThrough;
     QUIRE_RETURN_IF_ERROR(BeginPart(candidate));
   }
@@ -222,9 +222,9 @@ Result<std::string> RestartWork::TakeReports(int step, const std::vector<std::st
   return Status(Code::kCorruption, "every checkpoint is damaged; of the oldest: " + *damaged);
 }
 
-void RestartWork::TakeNews(int step, const std::string& news) {
+void RestartWork::TakeDecision(int step, const std::string& news) {
   if (step > publish_) {
-    base::Reader reader(news);
+    base::ByteReader reader(news);
     uint64_t digest = 0;
     while (reader.Fixed(&digest)) digests_.push_back(digest);
   } else if (news == kDone && copied_ == nullptr) {
@@ -234,8 +234,8 @@ void RestartWork::TakeNews(int step, const std::string& news) {
 
 // Rank 0. From here on what was copied is the database.
 Status RestartWork::Publish() {
-  const Descriptor before = locked_.descriptor;
-  Descriptor ready;
+  const DatabaseDescriptor before = locked_.descriptor;
+  DatabaseDescriptor ready;
   ready.id = before.id;
   ready.generations = {GenerationOf(*copied_)};
   ready.options = copied_->record.options;
@@ -259,7 +259,7 @@ Status RestartWork::Publish() {
 
 // Rank 0 alone knows. Other ranks have work after it has published. If that fails, all return it.
 Status RestartWork::AfterFailure(const Status& why) const {
-  if (core_->rank() == 0 && !may_count_) return why;
+  if (context_->rank() == 0 && !may_count_) return why;
   return Status(why.code(), why.message() + "; whether " + locked_.directory +
                                 " is the restored database is not known: restart again, and" +
                                 " have it replaced");
@@ -274,7 +274,7 @@ void RestartWork::LookForOld() {
 
 // The descriptor names it no more: where it stays, the next open removes it.
 runtime::JobWork::State RestartWork::RemoveOld() {
-  if (digests_.size() != static_cast<size_t>(core_->size())) return State::kThrough;
+  if (digests_.size() != static_cast<size_t>(context_->size())) return State::kThrough;
   const Result<bool> gone = RemoveSomeOld();
   if (gone.ok() && !*gone) return State::kAgain;
   removal_.reset();
@@ -284,7 +284,7 @@ runtime::JobWork::State RestartWork::RemoveOld() {
 
 Result<bool> RestartWork::RemoveSomeOld() {
   if (removal_ == nullptr) {
-    removal_ = std::make_unique<ShareRemoval>(fs_, old_, digests_, core_->rank());
+    removal_ = std::make_unique<ShareRemoval>(fs_, old_, digests_, context_->rank());
   }
   QUIRE_ASSIGN_OR_RETURN(const bool gone, removal_->Advance());
   if (gone) QUIRE_RETURN_IF_ERROR(RemoveEmptyGenerations(fs_, locked_.directory));
@@ -298,42 +298,43 @@ void RestartWork::Finish(const Status& /*status*/) {
   locked_.lock.reset();
 }
 
-Status WriteOnFirst(const runtime::Core& core, const LockedDatabase& locked) {
-  const bool writes = core.rank() == 0;
-  return core.exchange->Agree(
-      writes ? WriteDescriptor(*core.fs, locked.directory, locked.descriptor) : Status());
+Status WriteOnFirst(const runtime::ContextState& context, const LockedDatabase& locked) {
+  const bool writes = context.rank() == 0;
+  return context.exchange->Agree(
+      writes ? WriteDescriptor(*context.fs, locked.directory, locked.descriptor) : Status());
 }
 
 // Of a database that stays until the restart has ended well. What an interrupted attempt left goes;
 // some may be on nodes that are not here: no part that is copied from now on has the same name.
-Status MakeRoomBeside(const runtime::Core& core, LockedDatabase* locked) {
+Status MakeRoomBeside(const runtime::ContextState& context, LockedDatabase* locked) {
   std::set<uint32_t> kept;
   for (const Generation& generation : locked->descriptor.generations) {
     kept.insert(generation.number);
   }
-  QUIRE_RETURN_IF_ERROR(RemoveParts(core, locked->directory, kept));
+  QUIRE_RETURN_IF_ERROR(RemoveParts(context, locked->directory, kept));
   locked->descriptor.taken = NextNumber(locked->descriptor);
-  return WriteOnFirst(core, *locked);
+  return WriteOnFirst(context, *locked);
 }
 
 // The same where there is no database, when the descriptor says that this begins.
-Status BeginNew(const runtime::Core& core, LockedDatabase* locked, const Candidate& candidate) {
+Status BeginNew(const runtime::ContextState& context, LockedDatabase* locked,
+                const Candidate& candidate) {
   const bool interrupted = !locked->descriptor.generations.empty();
-  if (interrupted) QUIRE_RETURN_IF_ERROR(RemoveParts(core, locked->directory, {}));
-  Descriptor creating;
+  if (interrupted) QUIRE_RETURN_IF_ERROR(RemoveParts(context, locked->directory, {}));
+  DatabaseDescriptor creating;
   creating.state = DescriptorState::kCreating;
   creating.id = locked->descriptor.id;
   creating.generations = {{NextNumber(locked->descriptor),
                            static_cast<int>(candidate.record.parts.size()),
                            candidate.record.partitioner, ""}};
   locked->descriptor = creating;
-  return WriteOnFirst(core, *locked);
+  return WriteOnFirst(context, *locked);
 }
 
-Status BeginRestart(const runtime::Core& core, LockedDatabase* locked, const Candidate& candidate,
-                    bool replace) {
-  if (!IsThere(locked->descriptor)) return BeginNew(core, locked, candidate);
-  if (replace) return MakeRoomBeside(core, locked);
+Status BeginRestart(const runtime::ContextState& context, LockedDatabase* locked,
+                    const Candidate& candidate, bool replace) {
+  if (!IsThere(locked->descriptor)) return BeginNew(context, locked, candidate);
+  if (replace) return MakeRoomBeside(context, locked);
   return Status(Code::kInvalidArgument,
                 "there is a database at " + locked->directory +
                     " already; destroy it before a restart, or have it replaced");
@@ -341,7 +342,7 @@ Status BeginRestart(const runtime::Core& core, LockedDatabase* locked, const Can
 
 }  // namespace
 
-Result<std::unique_ptr<Event>> StartRestart(const std::shared_ptr<runtime::Core>& core,
+Result<std::unique_ptr<Event>> StartRestart(const std::shared_ptr<runtime::ContextState>& context,
                                             uint32_t number, const std::string& path,
                                             const std::string& name,
                                             const RestartOptions& options) {
@@ -351,15 +352,15 @@ Result<std::unique_ptr<Event>> StartRestart(const std::shared_ptr<runtime::Core>
                                 (options.in_place ? ", in place" : "") +
                                 (options.replace ? ", replacing" : "");
   QUIRE_RETURN_IF_ERROR(
-      runtime::AgreeOn(*core->exchange, checked, arguments, "the restart asked for"));
+      runtime::AgreeOn(*context->exchange, checked, arguments, "the restart asked for"));
   QUIRE_ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
-                         AgreeOnCandidates(*core, path, name, options.number));
-  QUIRE_ASSIGN_OR_RETURN(LockedDatabase locked, LockDatabase(*core, name, /*make=*/true));
-  QUIRE_RETURN_IF_ERROR(BeginRestart(*core, &locked, candidates[0], options.replace));
+                         AgreeOnCandidates(*context, path, name, options.number));
+  QUIRE_ASSIGN_OR_RETURN(LockedDatabase locked, LockDatabase(*context, name, /*make=*/true));
+  QUIRE_RETURN_IF_ERROR(BeginRestart(*context, &locked, candidates[0], options.replace));
   locked.made.Keep();
   return runtime::Job::StartTogether(
-      core, number, "the restart of " + name + " from " + path,
-      std::make_unique<RestartWork>(core, std::move(locked), std::move(candidates), options));
+      context, number, "the restart of " + name + " from " + path,
+      std::make_unique<RestartWork>(context, std::move(locked), std::move(candidates), options));
 }
 
 }  // namespace quire::kv

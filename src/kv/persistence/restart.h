@@ -12,13 +12,13 @@
 #include <string>
 
 #include "quire/database.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 #include "runtime/job.h"
 
 namespace quire::kv {
 
 /// As Context::Restart.
-Result<std::unique_ptr<Event>> StartRestart(const std::shared_ptr<runtime::Core>& core,
+Result<std::unique_ptr<Event>> StartRestart(const std::shared_ptr<runtime::ContextState>& context,
                                             uint32_t number, const std::string& path,
                                             const std::string& name, const RestartOptions& options);
 

@@ -68,29 +68,30 @@ bool IsDamage(const Status& status) {
 }
 
 // Every rank reads the records that rank 0 chose.
-Result<std::vector<Candidate>> AgreeOnCandidates(const runtime::Core& core, const std::string& path,
-                                                 const std::string& name, uint64_t wanted) {
+Result<std::vector<Candidate>> AgreeOnCandidates(const runtime::ContextState& context,
+                                                 const std::string& path, const std::string& name,
+                                                 uint64_t wanted) {
   std::vector<Candidate> candidates;
   std::string numbers;
   Status status;
-  if (core.rank() == 0) {
-    Result<std::vector<Candidate>> found = FindCandidates(*core.fs, path, name, wanted);
+  if (context.rank() == 0) {
+    Result<std::vector<Candidate>> found = FindCandidates(*context.fs, path, name, wanted);
     status = found.status();
     if (found.ok()) candidates = std::move(*found);
     for (const Candidate& candidate : candidates) base::PutFixed(&numbers, candidate.number);
   }
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                         runtime::GatherAgreed(*core.exchange, status, numbers));
-  if (core.rank() != 0) {
-    base::Reader reader(all[0]);
+                         runtime::GatherAgreed(*context.exchange, status, numbers));
+  if (context.rank() != 0) {
+    base::ByteReader reader(all[0]);
     uint64_t number = 0;
     while (status.ok() && reader.Fixed(&number)) {
       Candidate candidate{number, CheckpointDirectory(CheckpointHome(path, name), number), {}};
-      status = ReadCandidate(*core.fs, name, &candidate);
+      status = ReadCandidate(*context.fs, name, &candidate);
       candidates.push_back(std::move(candidate));
     }
   }
-  QUIRE_RETURN_IF_ERROR(core.exchange->Agree(status));
+  QUIRE_RETURN_IF_ERROR(context.exchange->Agree(status));
   return candidates;
 }
 

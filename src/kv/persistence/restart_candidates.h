@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kv/persistence/checkpoint_files.h"
-#include "runtime/core.h"
+#include "runtime/context_state.h"
 
 namespace quire::kv {
 
@@ -26,8 +26,9 @@ struct Candidate {
 /// number `wanted`, if that is not 0. What is damaged is passed over, and logged.
 ///
 /// Errors  kNotFound: there is none. kCorruption: all are damaged. kIo.
-Result<std::vector<Candidate>> AgreeOnCandidates(const runtime::Core& core, const std::string& path,
-                                                 const std::string& name, uint64_t wanted);
+Result<std::vector<Candidate>> AgreeOnCandidates(const runtime::ContextState& context,
+                                                 const std::string& path, const std::string& name,
+                                                 uint64_t wanted);
 
 /// Whether another checkpoint may serve where this was found in one.
 bool IsDamage(const Status& status);

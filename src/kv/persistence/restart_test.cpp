@@ -153,7 +153,7 @@ TEST_P(Restarts, LeaveTheDatabaseWhereTheDiskIsFull) {
 
 // Whose newest generation is still being filled from the older ones.
 TEST_P(Restarts, LeaveADatabaseWhosePairsAreMoving) {
-  Descriptor descriptor = *ReadDescriptor(fs(), kDirectory);
+  DatabaseDescriptor descriptor = *ReadDescriptor(fs(), kDirectory);
   descriptor.state = DescriptorState::kFilling;
   descriptor.generations.insert(descriptor.generations.begin(), descriptor.generations[0]);
   descriptor.generations[0].number = 2;

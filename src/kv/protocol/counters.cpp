@@ -2,53 +2,53 @@
 
 namespace quire::kv {
 
-const char* CounterName(Counter counter) {
+const char* CounterName(DatabaseCounter counter) {
   switch (counter) {
-    case Counter::kPutsLocal:
+    case DatabaseCounter::kPutsLocal:
       return "puts.local";
-    case Counter::kPutsStaged:
+    case DatabaseCounter::kPutsStaged:
       return "puts.staged";
-    case Counter::kPutsSequential:
+    case DatabaseCounter::kPutsSequential:
       return "puts.sequential";
-    case Counter::kUpdatesLocal:
+    case DatabaseCounter::kUpdatesLocal:
       return "updates.local";
-    case Counter::kUpdatesStaged:
+    case DatabaseCounter::kUpdatesStaged:
       return "updates.staged";
-    case Counter::kUpdatesSequential:
+    case DatabaseCounter::kUpdatesSequential:
       return "updates.sequential";
-    case Counter::kGetsLocal:
+    case DatabaseCounter::kGetsLocal:
       return "gets.local";
-    case Counter::kGetsStaged:
+    case DatabaseCounter::kGetsStaged:
       return "gets.staged";
-    case Counter::kGetsDirect:
+    case DatabaseCounter::kGetsDirect:
       return "gets.direct";
-    case Counter::kGetsDirectBusy:
+    case DatabaseCounter::kGetsDirectBusy:
       return "gets.direct_busy";
-    case Counter::kGetsInGroup:
+    case DatabaseCounter::kGetsInGroup:
       return "gets.group";
-    case Counter::kGetsByMessage:
+    case DatabaseCounter::kGetsByMessage:
       return "gets.message";
-    case Counter::kLocalCacheHits:
+    case DatabaseCounter::kLocalCacheHits:
       return "cache.local.hits";
-    case Counter::kRemoteCacheHits:
+    case DatabaseCounter::kRemoteCacheHits:
       return "cache.remote.hits";
-    case Counter::kBatchesSent:
+    case DatabaseCounter::kBatchesSent:
       return "migration.batches";
-    case Counter::kBatchBytesSent:
+    case DatabaseCounter::kBatchBytesSent:
       return "migration.bytes";
-    case Counter::kStagingStalls:
+    case DatabaseCounter::kStagingStalls:
       return "migration.stalls";
-    case Counter::kOperationsLost:
+    case DatabaseCounter::kOperationsLost:
       return "migration.lost";
-    case Counter::kOperationsUnknown:
+    case DatabaseCounter::kOperationsUnknown:
       return "migration.unknown";
-    case Counter::kRequestsServed:
+    case DatabaseCounter::kRequestsServed:
       return "requests.served";
   }
   return "unknown";
 }
 
-size_t Counters::StripeIndex() {
+size_t DatabaseCounters::StripeIndex() {
   static std::atomic<size_t> next{0};
   thread_local const size_t index = next.fetch_add(1, std::memory_order_relaxed) % kStripeCount;
   return index;

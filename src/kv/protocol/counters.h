@@ -12,7 +12,7 @@
 namespace quire::kv {
 
 /// What is counted. The names that users see: CounterName, docs/statistics.md.
-enum class Counter {
+enum class DatabaseCounter {
   kPutsLocal,
   kPutsStaged,
   kPutsSequential,
@@ -34,18 +34,18 @@ enum class Counter {
   kOperationsUnknown,
   kRequestsServed,
 };
-constexpr size_t kCounterCount = static_cast<size_t>(Counter::kRequestsServed) + 1;
+constexpr size_t kCounterCount = static_cast<size_t>(DatabaseCounter::kRequestsServed) + 1;
 
 /// "puts.local" and so on.
-const char* CounterName(Counter counter);
+const char* CounterName(DatabaseCounter counter);
 
-class Counters {
+class DatabaseCounters {
  public:
-  void Add(Counter counter, uint64_t count = 1) {
+  void Add(DatabaseCounter counter, uint64_t count = 1) {
     stripes_[StripeIndex()].counts[static_cast<size_t>(counter)].fetch_add(
         count, std::memory_order_relaxed);
   }
-  uint64_t Sum(Counter counter) const {
+  uint64_t Sum(DatabaseCounter counter) const {
     uint64_t sum = 0;
     for (const Stripe& stripe : stripes_) {
       sum += stripe.counts[static_cast<size_t>(counter)].load(std::memory_order_relaxed);

@@ -5,8 +5,8 @@
 
 #include "io/paths/sole_writer.h"
 #include "quire/option_table.h"
+#include "runtime/checksummed_text.h"
 #include "runtime/repository.h"
-#include "runtime/sealed_text.h"
 
 namespace quire::kv {
 namespace {
@@ -16,8 +16,8 @@ constexpr uint64_t kRankCountMax = 1 << 22;
 constexpr uint64_t kDescriptorBytesMax = 64 * 1024;
 constexpr uint64_t kLastLineBytes = 64;  // or more
 constexpr uint32_t kGenerationMax = 1u << 30;
-constexpr runtime::SealedKind kKind = {"quire database ", kDescriptorVersion,
-                                       "restore the file from a copy, or remove the database"};
+constexpr runtime::TextKind kKind = {"quire database ", kDescriptorVersion,
+                                     "restore the file from a copy, or remove the database"};
 constexpr const char* kStateNames[] = {"creating", "ready", "destroying", "filling"};
 constexpr char kGenerationPrefix[] = "generation.";
 constexpr char kLocationPrefix[] = "location.";
@@ -25,7 +25,7 @@ constexpr char kCheckpointPrefix[] = "checkpoint.";
 constexpr char kTaken[] = "taken";
 constexpr char kId[] = "id";
 
-bool SetState(Slice value, Descriptor* descriptor) {
+bool SetState(Slice value, DatabaseDescriptor* descriptor) {
   for (size_t i = 0; i < std::size(kStateNames); ++i) {
     if (value != kStateNames[i]) continue;
     descriptor->state = static_cast<DescriptorState>(i);
@@ -35,7 +35,7 @@ bool SetState(Slice value, Descriptor* descriptor) {
 }
 
 // generation.<number> = <ranks> <partitioner>, numbers falling from line to line
-bool AddGeneration(Slice number_text, Slice value, Descriptor* descriptor) {
+bool AddGeneration(Slice number_text, Slice value, DatabaseDescriptor* descriptor) {
   const auto number = runtime::ParseNumber(number_text, kGenerationMax);
   const size_t space = value.find(' ');
   if (!number || *number == 0 || space == Slice::npos) return false;
@@ -49,7 +49,7 @@ bool AddGeneration(Slice number_text, Slice value, Descriptor* descriptor) {
 }
 
 // id = <16 hexadecimal digits>
-bool SetId(Slice value, Descriptor* descriptor) {
+bool SetId(Slice value, DatabaseDescriptor* descriptor) {
   const auto id = runtime::ParseHex(value);
   if (!id || *id == 0 || descriptor->id != 0) return false;
   descriptor->id = *id;
@@ -57,7 +57,7 @@ bool SetId(Slice value, Descriptor* descriptor) {
 }
 
 // taken = <number>
-bool SetTaken(Slice value, Descriptor* descriptor) {
+bool SetTaken(Slice value, DatabaseDescriptor* descriptor) {
   const auto number = runtime::ParseNumber(value, kGenerationMax);
   if (!number || *number == 0 || descriptor->taken != 0) return false;
   descriptor->taken = static_cast<uint32_t>(*number);
@@ -65,7 +65,7 @@ bool SetTaken(Slice value, Descriptor* descriptor) {
 }
 
 // location.<number> = <absolute path>, behind the line of its generation
-bool SetLocation(Slice number_text, Slice value, Descriptor* descriptor) {
+bool SetLocation(Slice number_text, Slice value, DatabaseDescriptor* descriptor) {
   const auto number = runtime::ParseNumber(number_text, kGenerationMax);
   if (!number || descriptor->generations.empty() || value.empty() || value[0] != '/') return false;
   Generation& last = descriptor->generations.back();
@@ -75,7 +75,7 @@ bool SetLocation(Slice number_text, Slice value, Descriptor* descriptor) {
 }
 
 // checkpoint.<number> = <16 hexadecimal digits>, behind the line of its location
-bool SetSeal(Slice number_text, Slice value, Descriptor* descriptor) {
+bool SetCheckpointChecksum(Slice number_text, Slice value, DatabaseDescriptor* descriptor) {
   const auto number = runtime::ParseNumber(number_text, kGenerationMax);
   const auto seal = runtime::ParseHex(value);
   if (!number || !seal || *seal == 0 || descriptor->generations.empty()) return false;
@@ -87,20 +87,22 @@ bool SetSeal(Slice number_text, Slice value, Descriptor* descriptor) {
 
 // Reads the last line of a sealed text, and a little more: such a text has a line for each rank.
 Result<std::string> LastLine(io::FileSystem& fs, const std::string& path) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
+                         fs.Open(path, io::FileOpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   std::string line(std::min(size, kLastLineBytes), '\0');
   QUIRE_RETURN_IF_ERROR(file->ReadAt(size - line.size(), line.size(), line.data()));
   return line;
 }
 
-bool SetEntry(Slice name, Slice value, Descriptor* descriptor) {
+bool SetEntry(Slice name, Slice value, DatabaseDescriptor* descriptor) {
   if (name == "state") return SetState(value, descriptor);
   if (name == kId) return SetId(value, descriptor);
   if (name == kTaken) return SetTaken(value, descriptor);
   if (runtime::TakePrefix(kGenerationPrefix, &name)) return AddGeneration(name, value, descriptor);
   if (runtime::TakePrefix(kLocationPrefix, &name)) return SetLocation(name, value, descriptor);
-  if (runtime::TakePrefix(kCheckpointPrefix, &name)) return SetSeal(name, value, descriptor);
+  if (runtime::TakePrefix(kCheckpointPrefix, &name))
+    return SetCheckpointChecksum(name, value, descriptor);
   if (!runtime::TakePrefix(kOptionPrefix, &name)) return false;
   descriptor->options.push_back(std::string(name) + "=" + std::string(value));
   return true;
@@ -108,13 +110,13 @@ bool SetEntry(Slice name, Slice value, Descriptor* descriptor) {
 
 }  // namespace
 
-bool IsThere(const Descriptor& descriptor) {
+bool IsThere(const DatabaseDescriptor& descriptor) {
   const bool whole =
       descriptor.state == DescriptorState::kReady || descriptor.state == DescriptorState::kFilling;
   return whole && !descriptor.generations.empty();
 }
 
-uint32_t NextNumber(const Descriptor& descriptor) {
+uint32_t NextNumber(const DatabaseDescriptor& descriptor) {
   uint32_t last = descriptor.taken;
   for (const Generation& generation : descriptor.generations) {
     last = std::max(last, generation.number);
@@ -131,8 +133,8 @@ bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generat
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), SameGeneration);
 }
 
-std::string EncodeDescriptor(const Descriptor& descriptor) {
-  std::string text = runtime::SealedBegin(kKind);
+std::string EncodeDescriptor(const DatabaseDescriptor& descriptor) {
+  std::string text = runtime::BeginText(kKind);
   runtime::AddLine(&text, "state", kStateNames[static_cast<int>(descriptor.state)]);
   if (descriptor.id != 0) runtime::AddLine(&text, kId, runtime::Hex(descriptor.id));
   for (const Generation& generation : descriptor.generations) {
@@ -150,20 +152,20 @@ std::string EncodeDescriptor(const Descriptor& descriptor) {
     const size_t equals = option.find('=');
     runtime::AddLine(&text, kOptionPrefix + option.substr(0, equals), option.substr(equals + 1));
   }
-  runtime::Seal(&text);
+  runtime::AppendChecksum(&text);
   return text;
 }
 
-Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path) {
-  Descriptor descriptor;
+Result<DatabaseDescriptor> DecodeDescriptor(Slice text, const std::string& path) {
+  DatabaseDescriptor descriptor;
   const auto take = [&descriptor](Slice name, Slice value) {
     return SetEntry(name, value, &descriptor);
   };
-  QUIRE_RETURN_IF_ERROR(runtime::ReadSealed(kKind, text, path, take));
+  QUIRE_RETURN_IF_ERROR(runtime::ReadChecksummedText(kKind, text, path, take));
   if (descriptor.generations.empty())
-    return runtime::SealedDamage(kKind, path, "it names no generation");
+    return runtime::DamagedText(kKind, path, "it names no generation");
   if (descriptor.state == DescriptorState::kFilling && descriptor.generations.size() < 2)
-    return runtime::SealedDamage(kKind, path, "it names no generation that another is filled from");
+    return runtime::DamagedText(kKind, path, "it names no generation that another is filled from");
   return descriptor;
 }
 
@@ -181,7 +183,7 @@ Status CheckCheckpoint(io::FileSystem& fs, const Generation& generation) {
   if (generation.seal == 0) return Status();
   const Result<std::string> line = LastLine(fs, generation.location + "/" + kCommitName);
   if (!line.ok() && line.status().code() != Code::kNotFound) return line.status();
-  if (line.ok() && runtime::SealOf(*line) == generation.seal) return Status();
+  if (line.ok() && runtime::ChecksumOf(*line) == generation.seal) return Status();
   const std::string what = line.ok() ? " is another one by now" : " is gone";
   return Status(Code::kCorruption,
                 "the checkpoint in which the database lies in place, " + generation.location + "," +
@@ -192,7 +194,7 @@ std::string DescriptorPath(const std::string& directory) {
   return directory + "/" + runtime::kDatabaseFile;
 }
 
-Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory) {
+Result<DatabaseDescriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory) {
   QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
   const std::string path = DescriptorPath(directory);
   QUIRE_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(fs, path, kDescriptorBytesMax));
@@ -200,13 +202,13 @@ Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directo
 }
 
 Status WriteDescriptor(io::FileSystem& fs, const std::string& directory,
-                       const Descriptor& descriptor) {
+                       const DatabaseDescriptor& descriptor) {
   return io::ReplaceFile(fs, DescriptorPath(directory), EncodeDescriptor(descriptor));
 }
 
 Status CheckSameDatabase(io::FileSystem& fs, const std::string& directory,
-                         const Descriptor& known) {
-  QUIRE_ASSIGN_OR_RETURN(const Descriptor stored, ReadDescriptor(fs, directory));
+                         const DatabaseDescriptor& known) {
+  QUIRE_ASSIGN_OR_RETURN(const DatabaseDescriptor stored, ReadDescriptor(fs, directory));
   const bool same = stored.id == known.id;
   if (same && SameGenerations(stored.generations, known.generations)) return Status();
   return Status(Code::kBusy, DescriptorPath(directory) +

@@ -43,7 +43,7 @@ struct Generation {
                       ///< directory, or is older than these seals
 };
 
-struct Descriptor {
+struct DatabaseDescriptor {
   DescriptorState state = DescriptorState::kReady;
   /// Drawn at random when the database is created: another node's DATABASE with another one is of
   /// another database. 0: it is older than these ids.
@@ -57,19 +57,19 @@ struct Descriptor {
 };
 
 /// Whether there is a database.
-bool IsThere(const Descriptor& descriptor);
+bool IsThere(const DatabaseDescriptor& descriptor);
 
 /// The first number that no generation has had, as far as the descriptor knows.
-uint32_t NextNumber(const Descriptor& descriptor);
+uint32_t NextNumber(const DatabaseDescriptor& descriptor);
 
 /// Whether these are the same: of as many ranks, by the same partitioner, in the same place.
 bool SameGeneration(const Generation& a, const Generation& b);
 /// Whether these are the same generations: none came, went, or lies elsewhere.
 bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generation>& b);
 
-std::string EncodeDescriptor(const Descriptor& descriptor);
+std::string EncodeDescriptor(const DatabaseDescriptor& descriptor);
 /// Errors  kCorruption (names the line), kUnsupported (a newer version). `path` is for the text.
-Result<Descriptor> DecodeDescriptor(Slice text, const std::string& path);
+Result<DatabaseDescriptor> DecodeDescriptor(Slice text, const std::string& path);
 
 /// The directory of the generation's parts, of a database in `directory`.
 std::string GenerationDirectory(const std::string& directory, const Generation& generation);
@@ -83,15 +83,15 @@ Status CheckCheckpoint(io::FileSystem& fs, const Generation& generation);
 /// <database directory>/DATABASE
 std::string DescriptorPath(const std::string& directory);
 /// kNotFound: there is none.
-Result<Descriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory);
+Result<DatabaseDescriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory);
 Status WriteDescriptor(io::FileSystem& fs, const std::string& directory,
-                       const Descriptor& descriptor);
+                       const DatabaseDescriptor& descriptor);
 /// The lock of a database follows its directory if that is moved, its path does not. So whoever
 /// replaces the descriptor long after the database was locked asks this first: whether the one in
 /// `directory` has the id and the generations of `known`.
 /// Errors  kBusy: it has not. Those of ReadDescriptor.
 Status CheckSameDatabase(io::FileSystem& fs, const std::string& directory,
-                         const Descriptor& known);
+                         const DatabaseDescriptor& known);
 /// The storage options as "name=value".
 std::vector<std::string> ShapingOptions(const DatabaseOptions& options);
 

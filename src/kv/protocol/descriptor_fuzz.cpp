@@ -28,7 +28,7 @@ std::string Sealed(Slice lines) {
 void Run(Slice input) {
   const bool seal = !input.empty() && input[0] == 'S';
   const std::string text = seal ? Sealed(input.substr(1)) : std::string(input);
-  const Result<Descriptor> descriptor = DecodeDescriptor(text, "DATABASE");
+  const Result<DatabaseDescriptor> descriptor = DecodeDescriptor(text, "DATABASE");
   if (!descriptor.ok()) {
     QUIRE_CHECK(descriptor.status().message().find("DATABASE") != std::string::npos);
     return;
@@ -38,7 +38,7 @@ void Run(Slice input) {
     QUIRE_CHECK(generation.rank_count > 0 && !generation.partitioner.empty());
   }
   const std::string encoded = EncodeDescriptor(*descriptor);
-  const Result<Descriptor> again = DecodeDescriptor(encoded, "DATABASE");
+  const Result<DatabaseDescriptor> again = DecodeDescriptor(encoded, "DATABASE");
   QUIRE_CHECK(again.ok() && again->state == descriptor->state);
   QUIRE_CHECK(again->generations.size() == descriptor->generations.size());
   QUIRE_CHECK(EncodeDescriptor(*again) == encoded);

@@ -5,7 +5,7 @@
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.6 (a get looks into the remote MemTables first, the newest
 ///            record wins)
-/// Threads    one at a time (the stage's lock)
+/// Threads    one at a time (the queue's lock)
 /// Invariants of the live entries of a key, the first on its probe path is the newest: an entry
 ///            goes to the first slot that is free, dead or the key's own
 #pragma once

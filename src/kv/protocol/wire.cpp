@@ -30,7 +30,7 @@ Status FailureOf(Code code, Slice text) {
 }
 
 // False where there is no failure.
-bool ReadFailure(base::Reader* reader, Status* status) {
+bool ReadFailure(base::ByteReader* reader, Status* status) {
   uint64_t code = 0;
   Slice text;
   if (!reader->Varint(&code) || !reader->LengthPrefixed(&text)) return false;
@@ -39,7 +39,7 @@ bool ReadFailure(base::Reader* reader, Status* status) {
   return true;
 }
 
-bool ReadTables(base::Reader* reader, NamedTables* tables) {
+bool ReadTables(base::ByteReader* reader, NamedTables* tables) {
   return reader->Fixed(&tables->store_id) && reader->Fixed(&tables->edition);
 }
 
@@ -62,30 +62,30 @@ Status OwnerStatus(int owner, const Status& status) {
 
 // Without memory for the text the count and the code go: they take no memory (a short string has
 // room for them), and the sender must not take what was stored for lost.
-std::string EncodeDamage(const Damage& damage) {
-  if (damage.lost_count == 0) return {};
-  const auto encode = [&damage](const Status& first) {
+std::string EncodeApplyFailures(const ApplyFailures& failures) {
+  if (failures.lost_count == 0) return {};
+  const auto encode = [&failures](const Status& first) {
     std::string answer;
-    base::PutVarint(&answer, damage.lost_count);
+    base::PutVarint(&answer, failures.lost_count);
     PutFailure(&answer, first);
     return answer;
   };
   try {
-    return encode(damage.first);
+    return encode(failures.first);
   } catch (const std::bad_alloc&) {
-    return encode(Status(damage.first.code()));
+    return encode(Status(failures.first.code()));
   }
 }
 
-Result<Damage> DecodeDamage(Slice answer) {
-  Damage damage;
-  if (answer.empty()) return damage;
-  base::Reader reader(answer);
-  if (!reader.Varint(&damage.lost_count) || damage.lost_count == 0 ||
-      !ReadFailure(&reader, &damage.first) || !reader.rest().empty()) {
+Result<ApplyFailures> DecodeApplyFailures(Slice answer) {
+  ApplyFailures failures;
+  if (answer.empty()) return failures;
+  base::ByteReader reader(answer);
+  if (!reader.Varint(&failures.lost_count) || failures.lost_count == 0 ||
+      !ReadFailure(&reader, &failures.first) || !reader.rest().empty()) {
     return Malformed("answer to a batch");
   }
-  return damage;
+  return failures;
 }
 
 std::string EncodeTablesAnswer(const NamedTables& tables) {
@@ -96,7 +96,7 @@ std::string EncodeTablesAnswer(const NamedTables& tables) {
 
 bool DecodeTablesAnswer(Slice answer, NamedTables* tables) {
   if (answer.empty() || answer[0] != kTablesByte) return false;
-  base::Reader reader(answer.substr(1));
+  base::ByteReader reader(answer.substr(1));
   return ReadTables(&reader, tables) && reader.rest().empty();
 }
 
@@ -115,7 +115,7 @@ std::string EncodeUpdateHead(const UpdateRequest& update) {
 
 Result<UpdateRequest> DecodeUpdate(Slice request) {
   UpdateRequest update;
-  base::Reader reader(request);
+  base::ByteReader reader(request);
   if (!reader.Fixed(&update.id) || !reader.LengthPrefixed(&update.key)) {
     return Malformed("update");
   }
@@ -129,7 +129,7 @@ void AddKey(std::string* request, Slice key) {
 
 Result<std::vector<Slice>> DecodeKeys(Slice request) {
   std::vector<Slice> keys;
-  base::Reader reader(request);
+  base::ByteReader reader(request);
   while (!reader.rest().empty()) {
     Slice key;
     if (!reader.LengthPrefixed(&key)) return Malformed("list of keys");
@@ -158,7 +158,7 @@ void AddTables(std::string* answer, const NamedTables& tables) {
 
 Result<std::vector<GetResult>> DecodeResults(Slice answer) {
   std::vector<GetResult> results;
-  base::Reader reader(answer);
+  base::ByteReader reader(answer);
   while (!reader.rest().empty()) {
     GetResult result;
     char mark = 0;

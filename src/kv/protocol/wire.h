@@ -17,8 +17,8 @@
 namespace quire::kv {
 
 /// The low four bits of a channel.
-enum class Operation : uint32_t {
-  kApply = 1,    ///< records, one after another; answer: Damage
+enum class WireOperation : uint32_t {
+  kApply = 1,    ///< records, one after another; answer: ApplyFailures
   kWrite = 2,    ///< records, all or none
   kGet = 3,      ///< a key; answer: found, value
   kGetMany = 4,  ///< keys; answer: for a prefix of them a result each
@@ -31,7 +31,7 @@ enum class Operation : uint32_t {
 };
 
 /// The channel of an operation of the database with that number.
-constexpr uint32_t Channel(uint32_t database_number, Operation operation) {
+constexpr uint32_t Channel(uint32_t database_number, WireOperation operation) {
   return runtime::Channel(database_number, static_cast<uint32_t>(operation));
 }
 
@@ -40,13 +40,13 @@ constexpr uint32_t Channel(uint32_t database_number, Operation operation) {
 Status OwnerStatus(int owner, const Status& status);
 
 /// The operations of a batch that an owner could not apply.
-struct Damage {
+struct ApplyFailures {
   uint64_t lost_count = 0;
   Status first;  ///< why, of the first that was lost
 };
 /// Nothing lost: no bytes. Without memory for the failure's text both give its code.
-std::string EncodeDamage(const Damage& damage);
-Result<Damage> DecodeDamage(Slice answer);
+std::string EncodeApplyFailures(const ApplyFailures& failures);
+Result<ApplyFailures> DecodeApplyFailures(Slice answer);
 
 /// The answer to a get of an absent key. A present one: kFoundByte, then the value.
 constexpr char kAbsentByte = 0;

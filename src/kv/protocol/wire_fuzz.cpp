@@ -1,8 +1,8 @@
 // What other ranks may put into requests and answers of a database: an error or values that lie
 // within the message, which come out the same after encoding.
 //
-// Input: the first byte chooses what the rest is: damage, a get's answer, keys, values, an update,
-// named tables.
+// Input: the first byte chooses what the rest is: failures, a get's answer, keys, values, an
+// update, named tables.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -21,13 +21,13 @@ bool Within(Slice part, Slice whole) {
 }
 
 void RunDamage(Slice bytes) {
-  const Result<Damage> damage = DecodeDamage(bytes);
-  if (!damage.ok()) return;
-  QUIRE_CHECK((damage->lost_count == 0) == damage->first.ok());
-  const Result<Damage> again = DecodeDamage(EncodeDamage(*damage));
-  QUIRE_CHECK(again.ok() && again->lost_count == damage->lost_count);
-  QUIRE_CHECK(again->first.code() == damage->first.code());
-  QUIRE_CHECK(again->first.message() == damage->first.message());
+  const Result<ApplyFailures> failures = DecodeApplyFailures(bytes);
+  if (!failures.ok()) return;
+  QUIRE_CHECK((failures->lost_count == 0) == failures->first.ok());
+  const Result<ApplyFailures> again = DecodeApplyFailures(EncodeApplyFailures(*failures));
+  QUIRE_CHECK(again.ok() && again->lost_count == failures->lost_count);
+  QUIRE_CHECK(again->first.code() == failures->first.code());
+  QUIRE_CHECK(again->first.message() == failures->first.message());
 }
 
 void RunGetAnswer(Slice bytes) {

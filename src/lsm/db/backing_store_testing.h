@@ -17,7 +17,7 @@ class ModelBase final : public BackingStore {
  public:
   explicit ModelBase(Model pairs) : pairs_(std::move(pairs)) {}
 
-  Status Get(Slice key, const AllocateFn& allocate) const override {
+  Status Get(Slice key, const BufferAllocator& allocate) const override {
     const auto found = pairs_.find(std::string(key));
     if (found == pairs_.end()) return Status(Code::kNotFound);
     char* const to = allocate(found->second.size());

@@ -11,7 +11,7 @@
 
 namespace quire::lsm {
 
-enum class Counter : size_t {
+enum class StorageCounter : size_t {
   kUserBytes,
   kMemoryHits,
   kTableHits,
@@ -28,13 +28,13 @@ enum class Counter : size_t {
   kCount
 };
 
-class Counters {
+class StorageCounters {
  public:
-  void Add(Counter counter, uint64_t amount) {
+  void Add(StorageCounter counter, uint64_t amount) {
     stripes_[StripeOfThread()].values[static_cast<size_t>(counter)].fetch_add(
         amount, std::memory_order_relaxed);
   }
-  uint64_t Sum(Counter counter) const {
+  uint64_t Sum(StorageCounter counter) const {
     uint64_t sum = 0;
     for (const Stripe& stripe : stripes_) {
       sum += stripe.values[static_cast<size_t>(counter)].load(std::memory_order_relaxed);
@@ -45,7 +45,7 @@ class Counters {
  private:
   static constexpr size_t kStripes = 16;
   struct alignas(128) Stripe {
-    std::array<std::atomic<uint64_t>, static_cast<size_t>(Counter::kCount)> values{};
+    std::array<std::atomic<uint64_t>, static_cast<size_t>(StorageCounter::kCount)> values{};
   };
   static size_t StripeOfThread() {
     static std::atomic<size_t> next{0};

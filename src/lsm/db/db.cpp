@@ -94,7 +94,7 @@ Status RemoveOrSetAside(io::FileSystem& fs, const std::string& directory) {
 
 }  // namespace
 
-Result<std::unique_ptr<Db>> Db::Open(const Environment& environment, const std::string& directory,
+Result<std::unique_ptr<Db>> Db::Open(const DbEnvironment& environment, const std::string& directory,
                                      const StorageOptions& options, OpenFlags flags) {
   QUIRE_RETURN_IF_ERROR(CheckOptions(options));
   io::FileSystem& fs = *environment.fs;
@@ -123,10 +123,7 @@ Status Db::Update(Slice key, const UpdateFn& update) {
 }
 
 Status Db::Get(Slice key, std::string* value, const Snapshot* snapshot) const {
-  return Get(key, snapshot, [value](size_t size) {
-    value->resize(size);
-    return value->data();
-  });
+  return Get(key, snapshot, Into(value));
 }
 
 DbRemoval::DbRemoval(io::FileSystem& fs, std::string directory, std::unique_ptr<io::FileLock> lock)

@@ -32,7 +32,7 @@
 namespace quire::lsm {
 
 /// The services that a database uses.
-struct Environment {
+struct DbEnvironment {
   io::FileSystem* fs = nullptr;
   base::Executor* executor = nullptr;
   std::shared_ptr<table::BlockCache> cache;  ///< null: one of its own, StorageOptions::cache_bytes
@@ -136,7 +136,7 @@ class Db {
   /// Errors  kBusy (open elsewhere; names the holder), kNotFound / kInvalidArgument (flags),
   ///         kCorruption, kUnsupported (newer format), kNoSpace, kIo. Nothing is changed on error
   ///         but completed recovery steps.
-  static Result<std::unique_ptr<Db>> Open(const Environment& environment,
+  static Result<std::unique_ptr<Db>> Open(const DbEnvironment& environment,
                                           const std::string& directory,
                                           const StorageOptions& options, OpenFlags flags);
   /// Waits for background work, keeps the log (what is in MemTables is replayed by the next open),
@@ -145,7 +145,7 @@ class Db {
 
   /// One write, at the level of StorageOptions::wal. kReadOnly after a background failure (text:
   /// which): not applied. kNoSpace: not applied. kBusy: no MemTable became free for
-  /// Environment::pinned_wait_ms_max; not applied. kIo: the outcome is unknown. If the sync of
+  /// DbEnvironment::pinned_wait_ms_max; not applied. kIo: the outcome is unknown. If the sync of
   /// WalMode::kSync failed, the write is stored and seen, but a loss of power may take it. Blocks,
   /// asleep, while the flushing queue is full.
   virtual Status Put(Slice key, Slice value) = 0;
@@ -180,13 +180,14 @@ class Db {
 
   /// The newest value (at `snapshot`, null: now), copied once, into the place that `allocate`
   /// gives. kNotFound: absent.
-  virtual Status Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const = 0;
+  virtual Status Get(Slice key, const Snapshot* snapshot,
+                     const BufferAllocator& allocate) const = 0;
   /// The same into a string.
   Status Get(Slice key, std::string* value, const Snapshot* snapshot = nullptr) const;
   /// Only in memory: MemTables (and says whether it is certain). For storage groups: kNotFound with
   /// *decided = true is a tombstone; *decided = false: look into the tables, of `tables` (may be
   /// null) or of a later edition.
-  virtual Status GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided,
+  virtual Status GetFromMemory(Slice key, const BufferAllocator& allocate, bool* decided,
                                TablesPosition* tables) const = 0;
 
   virtual std::unique_ptr<Snapshot> NewSnapshot() = 0;

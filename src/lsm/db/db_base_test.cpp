@@ -135,15 +135,12 @@ TEST(PeerOverBase, AsksTheOwnerForWhatItDoesNotKnow) {
                                test.options(), table::NewBlockCache(1 << 20));
   ASSERT_OK(peer.status());
   std::string value;
-  const auto place = [&value](size_t size) {
-    value.resize(size);
-    return value.data();
-  };
-  EXPECT_OK((*peer)->Get("a", place));
-  EXPECT_EQ((*peer)->Get("b", place).code(), Code::kNotFound);
-  EXPECT_EQ((*peer)->Get("c", place).code(), Code::kBusy);
+  const Into into(&value);
+  EXPECT_OK((*peer)->Get("a", into));
+  EXPECT_EQ((*peer)->Get("b", into).code(), Code::kNotFound);
+  EXPECT_EQ((*peer)->Get("c", into).code(), Code::kBusy);
   test->DetachBackingStore();
-  EXPECT_EQ((*peer)->Get("c", place).code(), Code::kNotFound);
+  EXPECT_EQ((*peer)->Get("c", into).code(), Code::kNotFound);
 }
 
 }  // namespace

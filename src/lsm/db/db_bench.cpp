@@ -187,7 +187,7 @@ class Bench {
 
   const Settings settings_;
   std::unique_ptr<base::Executor> executor_;
-  Environment environment_;
+  DbEnvironment environment_;
   std::unique_ptr<Db> db_;
   std::string values_;
 };

@@ -340,10 +340,10 @@ Status DbImpl::RunMerge(Merge& merge, int depth) {
   uint64_t bytes = 0;
   QUIRE_RETURN_IF_ERROR(PublishRun(writer, edit, &bytes));
   for (const std::shared_ptr<TableHandle>& table : merge.tables) {
-    counters_.Add(Counter::kCompactionReadBytes, table->info().file_bytes);
+    counters_.Add(StorageCounter::kCompactionReadBytes, table->info().file_bytes);
   }
-  counters_.Add(Counter::kCompactionWriteBytes, bytes);
-  counters_.Add(Counter::kCompactionCount, 1);
+  counters_.Add(StorageCounter::kCompactionWriteBytes, bytes);
+  counters_.Add(StorageCounter::kCompactionCount, 1);
   return Status();
 }
 

@@ -28,7 +28,7 @@ Files Save(io::FileSystem& fs, const std::string& directory) {
 void Load(io::FileSystem& fs, const std::string& directory, const Files& files) {
   ASSERT_TRUE(fs.MakeDirectory(directory).ok());
   for (const auto& [name, bytes] : files) {
-    const auto file = fs.Open(directory + "/" + name, io::OpenMode::kCreate);
+    const auto file = fs.Open(directory + "/" + name, io::FileOpenMode::kCreate);
     ASSERT_TRUE(file.ok());
     ASSERT_TRUE((*file)->WriteAt(0, bytes).ok());
   }
@@ -272,7 +272,7 @@ void MakeOneTable(TestDb& test, const std::string& value, std::string* table) {
 // Puts `bytes` in the place of a file, as somebody does who restores a copy.
 void Restore(io::FileSystem& fs, const std::string& path, const std::string& bytes) {
   ASSERT_TRUE(fs.Unlink(path).ok());
-  const auto file = fs.Open(path, io::OpenMode::kCreate);
+  const auto file = fs.Open(path, io::FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok());
   ASSERT_TRUE((*file)->WriteAt(0, bytes).ok());
 }

@@ -52,7 +52,7 @@ class ManyTablesTest : public ::testing::TestWithParam<bool> {
     Open();
   }
   void Open() {
-    Environment environment;
+    DbEnvironment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor_.get();
     auto opened = Db::Open(environment, directory_ / "db", ManyTables(), OpenFlags::kOpenOrCreate);

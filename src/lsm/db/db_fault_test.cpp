@@ -63,7 +63,7 @@ struct FaultyMachine {
   const std::unique_ptr<io::SimFileSystem> disk = io::NewSimFileSystem();
   const std::unique_ptr<io::FaultFileSystem> faults = io::NewFaultFileSystem(*disk);
   const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
-  Environment environment;
+  DbEnvironment environment;
 };
 
 // What a log that was not synced holds, on the way to another node.

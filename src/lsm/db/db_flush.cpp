@@ -107,8 +107,8 @@ Status DbImpl::FlushMemTable(const std::shared_ptr<PooledMemTable>& memory) {
   edit.flushed = memory;
   uint64_t bytes = 0;
   QUIRE_RETURN_IF_ERROR(PublishRun(writer, edit, &bytes));
-  counters_.Add(Counter::kFlushBytes, bytes);
-  counters_.Add(Counter::kFlushCount, 1);
+  counters_.Add(StorageCounter::kFlushBytes, bytes);
+  counters_.Add(StorageCounter::kFlushCount, 1);
   return Status();
 }
 

@@ -81,7 +81,7 @@ inline bool IsShortage(const Status& status) {
 
 class DbImpl final : public Db {
  public:
-  DbImpl(const Environment& environment, std::string directory, const StorageOptions& options);
+  DbImpl(const DbEnvironment& environment, std::string directory, const StorageOptions& options);
   ~DbImpl() override;
   /// The rest of Db::Open, for a directory whose lock `lock` is.
   Status Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags);
@@ -97,8 +97,8 @@ class DbImpl final : public Db {
   using Db::Update;
   Status Update(Slice key, const UpdateFn& update, WriteProgress* progress) override;
   using Db::Get;
-  Status Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const override;
-  Status GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided,
+  Status Get(Slice key, const Snapshot* snapshot, const BufferAllocator& allocate) const override;
+  Status GetFromMemory(Slice key, const BufferAllocator& allocate, bool* decided,
                        TablesPosition* tables) const override;
   std::unique_ptr<Snapshot> NewSnapshot() override;
   std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) override;
@@ -198,10 +198,10 @@ class DbImpl final : public Db {
 
   // db_update.cpp
   Status GetAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
-                              const AllocateFn& allocate,
+                              const BufferAllocator& allocate,
                               std::shared_ptr<const BackingStore>* base) const;
   Status FindAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
-                               const AllocateFn& allocate,
+                               const BufferAllocator& allocate,
                                std::shared_ptr<const BackingStore>* base, LateValue* late) const;
   bool HasBackingStore() const;
   struct UpdateCall;
@@ -222,9 +222,9 @@ class DbImpl final : public Db {
   Status AddLargeUpdated(const WriteOp& op, UpdateCall& call, UpdateOutcome* outcome);
   class Applier;
 
-  // db_room.cpp
-  Status MakeRoom(uint64_t full_generation);
-  Status MakeRoom(uint64_t full_generation, WriteProgress* progress);
+  // write_stall.cpp
+  Status MakeRoomForWrite(uint64_t full_generation);
+  Status MakeRoomForWrite(uint64_t full_generation, WriteProgress* progress);
   Status GoOn(WriteProgress* progress);
   struct Room {
     bool queue_full = false;
@@ -245,9 +245,9 @@ class DbImpl final : public Db {
                     Found* found) const;
   Status LookupTables(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
                       Found* found) const;
-  Status ReadValue(const log::ValueRef& reference, const AllocateFn& allocate) const;
-  Status Deliver(const Found& found, const AllocateFn& allocate, LateValue* late) const;
-  Status ReadLate(const LateValue& late, const AllocateFn& allocate) const;
+  Status ReadValue(const log::ValueRef& reference, const BufferAllocator& allocate) const;
+  Status Deliver(const Found& found, const BufferAllocator& allocate, LateValue* late) const;
+  Status ReadLate(const LateValue& late, const BufferAllocator& allocate) const;
   std::shared_ptr<const Version> PinVersion() const;
 
   // db_background.cpp
@@ -338,7 +338,7 @@ class DbImpl final : public Db {
   bool Interrupted(int depth, uint64_t merged_bytes);
   uint64_t ExchangeMergeTurn(uint64_t bytes);
 
-  Environment environment_;
+  DbEnvironment environment_;
   io::FileSystem& fs_;
   base::Executor& executor_;
   const std::string directory_;
@@ -351,7 +351,7 @@ class DbImpl final : public Db {
   std::unique_ptr<ValueLog> values_;
   mutable SegmentTracker segments_;
   SnapshotList snapshots_;
-  mutable Counters counters_;
+  mutable StorageCounters counters_;
   KeyLocks key_locks_;
   uint64_t store_id_ = 0;  // set by Start
   CheckHeldFn check_held_;  // set by Start

@@ -159,7 +159,7 @@ TEST_F(ALargeValue, HoldsUpNobodyWhileItIsStored) {
 TEST_F(ALargeValue, HoldsUpNobodyWhileItIsRead) {
   ASSERT_OK(test_->Put("large", value_));
   std::string got;
-  const AllocateFn place = [&got](size_t size) {
+  const BufferAllocator place = [&got](size_t size) {
     EXPECT_TRUE(NoGuardIsHeld());
     got.resize(size);
     return got.data();

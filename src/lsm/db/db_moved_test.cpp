@@ -74,7 +74,7 @@ class DbMoved : public ::testing::Test {
 
   std::unique_ptr<io::SimFileSystem> fs_ = io::NewSimFileSystem();
   std::unique_ptr<base::Executor> executor_ = base::NewManualExecutor();
-  Environment environment_;
+  DbEnvironment environment_;
   StorageOptions options_ = SmallOptions();
   std::unique_ptr<Db> ours_;
   std::unique_ptr<Db> theirs_;

@@ -11,7 +11,8 @@
 
 namespace quire::lsm {
 
-DbImpl::DbImpl(const Environment& environment, std::string directory, const StorageOptions& options)
+DbImpl::DbImpl(const DbEnvironment& environment, std::string directory,
+               const StorageOptions& options)
     : environment_(environment),
       fs_(*environment.fs),
       executor_(*environment.executor),

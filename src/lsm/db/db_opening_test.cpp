@@ -112,7 +112,7 @@ TEST(DbSpace, AClosedDatabaseTakesItsTablesAndAMebibyteAtMost) {
   const test::TempDirectory home;
   const std::string directory = home / "db";
   const std::unique_ptr<base::Executor> executor = base::NewThreadPool(2, "test").value();
-  Environment environment;
+  DbEnvironment environment;
   environment.fs = &io::PosixFileSystem();
   environment.executor = executor.get();
   for (int round = 0; round < 3; ++round) {
@@ -138,7 +138,7 @@ TEST(DbSpace, TheLogOfLargeValuesTakesLittleWhileTheDatabaseIsOpen) {
   const test::TempDirectory home;
   const std::string directory = home / "db";
   const std::unique_ptr<base::Executor> executor = base::NewThreadPool(2, "test").value();
-  Environment environment;
+  DbEnvironment environment;
   environment.fs = &io::PosixFileSystem();
   environment.executor = executor.get();
   StorageOptions options;

@@ -61,24 +61,24 @@ Status DbImpl::LookupTables(const Version& version, Slice key, uint64_t hash, ui
   found->value = lookup.value;
   found->memory = nullptr;
   found->block = lookup.block;
-  if (lookup.filter_skips != 0) counters_.Add(Counter::kFilterSkips, lookup.filter_skips);
-  if (lookup.filter_false != 0) counters_.Add(Counter::kFilterFalse, lookup.filter_false);
+  if (lookup.filter_skips != 0) counters_.Add(StorageCounter::kFilterSkips, lookup.filter_skips);
+  if (lookup.filter_false != 0) counters_.Add(StorageCounter::kFilterFalse, lookup.filter_false);
   return status;
 }
 
 Status DbImpl::Lookup(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
                       Found* found) const {
   if (LookupMemory(version, key, hash, lsn, found)) {
-    counters_.Add(Counter::kMemoryHits, 1);
+    counters_.Add(StorageCounter::kMemoryHits, 1);
     return Status();
   }
   QUIRE_RETURN_IF_ERROR(LookupTables(version, key, hash, lsn, found));
-  if (found->state != Found::State::kNowhere) counters_.Add(Counter::kTableHits, 1);
+  if (found->state != Found::State::kNowhere) counters_.Add(StorageCounter::kTableHits, 1);
   return Status();
 }
 
 // A segment that is not there is damage: the key's presence was told by the reference to it.
-Status DbImpl::ReadValue(const log::ValueRef& reference, const AllocateFn& allocate) const {
+Status DbImpl::ReadValue(const log::ValueRef& reference, const BufferAllocator& allocate) const {
   const Status status = values_->Read(reference, allocate);
   if (status.code() != Code::kNotFound) return status;
   return Status(Code::kCorruption, directory_ + "/" + ValueSegmentName(reference.segment_id) +
@@ -87,7 +87,7 @@ Status DbImpl::ReadValue(const log::ValueRef& reference, const AllocateFn& alloc
 }
 
 // In the guard of the lookup. A large value is left to the caller: what it is in stays meanwhile.
-Status DbImpl::Deliver(const Found& found, const AllocateFn& allocate, LateValue* late) const {
+Status DbImpl::Deliver(const Found& found, const BufferAllocator& allocate, LateValue* late) const {
   if (found.state == Found::State::kValueRef) {
     late->reference = base::LoadLe<log::ValueRef>(found.value.data());
     if (late->reference.value_size >= kHoldUpBytes) {
@@ -107,12 +107,12 @@ Status DbImpl::Deliver(const Found& found, const AllocateFn& allocate, LateValue
 }
 
 // Without the guard; nothing if there is none.
-Status DbImpl::ReadLate(const LateValue& late, const AllocateFn& allocate) const {
+Status DbImpl::ReadLate(const LateValue& late, const BufferAllocator& allocate) const {
   if (late.segment != nullptr) return ReadValue(late.reference, allocate);
   return late.beside_key.empty() ? Status() : lsm::Deliver(late.beside_key, allocate);
 }
 
-Status DbImpl::Get(Slice key, const Snapshot* snapshot, const AllocateFn& allocate) const {
+Status DbImpl::Get(Slice key, const Snapshot* snapshot, const BufferAllocator& allocate) const {
   if (key.empty() || key.size() > log::kKeyBytesMax) {
     return Status(Code::kInvalidArgument,
                   "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
@@ -136,7 +136,7 @@ bool DbImpl::HasBackingStore() const {
 
 // *base: to be asked, as nothing is known here.
 Status DbImpl::GetAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
-                                    const AllocateFn& allocate,
+                                    const BufferAllocator& allocate,
                                     std::shared_ptr<const BackingStore>* base) const {
   LateValue late;
   QUIRE_RETURN_IF_ERROR(FindAboveBackingStore(key, hash, snapshot, allocate, base, &late));
@@ -144,7 +144,7 @@ Status DbImpl::GetAboveBackingStore(Slice key, uint64_t hash, const Snapshot* sn
 }
 
 Status DbImpl::FindAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
-                                     const AllocateFn& allocate,
+                                     const BufferAllocator& allocate,
                                      std::shared_ptr<const BackingStore>* base,
                                      LateValue* late) const {
   const base::EpochGuard guard;
@@ -163,7 +163,7 @@ Status DbImpl::FindAboveBackingStore(Slice key, uint64_t hash, const Snapshot* s
   return Deliver(found, allocate, late);
 }
 
-Status DbImpl::GetFromMemory(Slice key, const AllocateFn& allocate, bool* decided,
+Status DbImpl::GetFromMemory(Slice key, const BufferAllocator& allocate, bool* decided,
                              TablesPosition* tables) const {
   const uint64_t hash = base::HashKey(key);
   LateValue late;
@@ -205,7 +205,7 @@ std::unique_ptr<Snapshot> DbImpl::NewSnapshot() {
 
 std::unique_ptr<Iterator> DbImpl::NewIterator(const IteratorOptions& options) {
   IteratorSources sources;
-  sources.read_value = [this](const log::ValueRef& reference, const AllocateFn& allocate) {
+  sources.read_value = [this](const log::ValueRef& reference, const BufferAllocator& allocate) {
     return ReadValue(reference, allocate);
   };
   uint64_t now = PinSources(&sources);

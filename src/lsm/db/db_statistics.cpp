@@ -7,14 +7,15 @@ namespace quire::lsm {
 DbStatistics DbImpl::Statistics() const {
   DbStatistics statistics;
   const std::shared_ptr<const Version> version = PinVersion();
-  statistics.user_bytes = counters_.Sum(Counter::kUserBytes);
-  statistics.log_bytes = counters_.Sum(Counter::kLogBytes) + version->active->table().data_bytes();
-  statistics.flush_bytes = counters_.Sum(Counter::kFlushBytes);
-  statistics.compaction_read_bytes = counters_.Sum(Counter::kCompactionReadBytes);
-  statistics.compaction_write_bytes = counters_.Sum(Counter::kCompactionWriteBytes);
-  statistics.flush_count = counters_.Sum(Counter::kFlushCount);
-  statistics.compaction_count = counters_.Sum(Counter::kCompactionCount);
-  statistics.stall_ns = counters_.Sum(Counter::kStallNs);
+  statistics.user_bytes = counters_.Sum(StorageCounter::kUserBytes);
+  statistics.log_bytes =
+      counters_.Sum(StorageCounter::kLogBytes) + version->active->table().data_bytes();
+  statistics.flush_bytes = counters_.Sum(StorageCounter::kFlushBytes);
+  statistics.compaction_read_bytes = counters_.Sum(StorageCounter::kCompactionReadBytes);
+  statistics.compaction_write_bytes = counters_.Sum(StorageCounter::kCompactionWriteBytes);
+  statistics.flush_count = counters_.Sum(StorageCounter::kFlushCount);
+  statistics.compaction_count = counters_.Sum(StorageCounter::kCompactionCount);
+  statistics.stall_ns = counters_.Sum(StorageCounter::kStallNs);
   statistics.run_count = version->runs.size();
   for (const std::shared_ptr<const Run>& run : version->runs) {
     statistics.table_count += run->tables().size();
@@ -23,13 +24,13 @@ DbStatistics DbImpl::Statistics() const {
   for (const ValueSegmentInfo& segment : values_->Segments()) {
     statistics.value_segment_bytes += segment.file_bytes;
   }
-  statistics.value_log_bytes = counters_.Sum(Counter::kValueLogBytes);
+  statistics.value_log_bytes = counters_.Sum(StorageCounter::kValueLogBytes);
   statistics.value_log_call_bytes = values_->call_bytes();
   statistics.log_segment_bytes = options_.wal == WalMode::kOff ? 0 : pool_->segment_file_bytes();
-  statistics.memtable_hits = counters_.Sum(Counter::kMemoryHits);
-  statistics.table_hits = counters_.Sum(Counter::kTableHits);
-  statistics.filter_skips = counters_.Sum(Counter::kFilterSkips);
-  statistics.filter_false = counters_.Sum(Counter::kFilterFalse);
+  statistics.memtable_hits = counters_.Sum(StorageCounter::kMemoryHits);
+  statistics.table_hits = counters_.Sum(StorageCounter::kTableHits);
+  statistics.filter_skips = counters_.Sum(StorageCounter::kFilterSkips);
+  statistics.filter_false = counters_.Sum(StorageCounter::kFilterFalse);
   statistics.memory_bytes = pool_->segment_file_bytes() + pool_->region().bytes();
   const table::CacheStatistics cache = cache_->Statistics();
   statistics.block_cache_bytes = cache.charged_bytes;

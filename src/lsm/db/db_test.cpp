@@ -153,10 +153,7 @@ TEST_F(DbTest, MemoryAloneSaysWhetherItDecides) {
   Put("new", "2");
   ASSERT_TRUE(test_->Delete("old").ok());
   std::string value;
-  const AllocateFn allocate = [&value](size_t size) {
-    value.resize(size);
-    return value.data();
-  };
+  const BufferAllocator allocate = Into(&value);
   bool decided = false;
   EXPECT_TRUE(test_->GetFromMemory("new", allocate, &decided, nullptr).ok());
   EXPECT_TRUE(decided);
@@ -341,7 +338,7 @@ TEST_F(DbTest, WithoutALogAClosedDatabaseIsComplete) {
 }
 
 TEST_F(DbTest, ASecondOpenerIsToldWhoHasIt) {
-  Environment other = test_.environment();
+  DbEnvironment other = test_.environment();
   other.holder = "node7 pid 12 job 99";
   const Status busy = Db::Open(other, "/db", test_.options(), OpenFlags::kOpenOrCreate).status();
   EXPECT_EQ(busy.code(), Code::kBusy);
@@ -454,9 +451,9 @@ TEST_F(DbTest, RemovesWhatACrashLeftBehind) {
   ASSERT_TRUE(test_->Flush().ok());
   test_.Close();
   for (const char* name : {"t-77.sst", "MANIFEST.tmp"}) {
-    ASSERT_TRUE(test_.fs().Open(std::string("/db/") + name, io::OpenMode::kCreate).ok());
+    ASSERT_TRUE(test_.fs().Open(std::string("/db/") + name, io::FileOpenMode::kCreate).ok());
   }
-  ASSERT_TRUE(test_.fs().Open("/db/notes.txt", io::OpenMode::kCreate).ok());
+  ASSERT_TRUE(test_.fs().Open("/db/notes.txt", io::FileOpenMode::kCreate).ok());
   ASSERT_TRUE(test_.Open().ok());
   EXPECT_FALSE(Exists("t-77.sst"));
   EXPECT_FALSE(Exists("MANIFEST.tmp"));

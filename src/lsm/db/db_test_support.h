@@ -63,13 +63,13 @@ class TestDb {
   io::SimFileSystem& fs() { return *fs_; }
   base::Executor& executor() { return *executor_; }
   StorageOptions& options() { return options_; }
-  Environment& environment() { return environment_; }
+  DbEnvironment& environment() { return environment_; }
 
  private:
   StorageOptions options_;
   std::unique_ptr<io::SimFileSystem> fs_ = io::NewSimFileSystem();
   std::unique_ptr<base::Executor> executor_;
-  Environment environment_;
+  DbEnvironment environment_;
   std::unique_ptr<Db> db_;
 };
 

@@ -47,12 +47,7 @@ struct DbImpl::UpdateCall {
            (value == nullptr || progress->ran_on == *value);
   }
 
-  AllocateFn Place() {
-    return [this](size_t size) {
-      present.resize(size);
-      return present.data();
-    };
-  }
+  BufferAllocator Place() { return Into(&present); }
   Status Refuse(const Status& why) {
     refused = true;
     return why;
@@ -91,7 +86,7 @@ Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
     if (outcome.full) RotateEarly(outcome.generation, call.progress->may_wait);
     if (outcome.done) return Status();
     if (call.base != nullptr) continue;
-    QUIRE_RETURN_IF_ERROR(MakeRoom(outcome.generation, call.progress));
+    QUIRE_RETURN_IF_ERROR(MakeRoomForWrite(outcome.generation, call.progress));
   }
 }
 

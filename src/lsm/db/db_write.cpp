@@ -85,7 +85,7 @@ Status DbImpl::AppendValue(Slice key, Slice value, log::ValueRef* reference) {
     return WriteStatusLocked();
   }
   QUIRE_RETURN_IF_ERROR(appended);
-  counters_.Add(Counter::kValueLogBytes, log::RecordSize(key.size(), value.size()));
+  counters_.Add(StorageCounter::kValueLogBytes, log::RecordSize(key.size(), value.size()));
   return Status();
 }
 
@@ -134,7 +134,7 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
       }
     }
     if (!added) {
-      QUIRE_RETURN_IF_ERROR(MakeRoom(full_generation));
+      QUIRE_RETURN_IF_ERROR(MakeRoomForWrite(full_generation));
       continue;
     }
     if (full_generation != 0) RotateEarly(full_generation, true);
@@ -156,7 +156,8 @@ bool DbImpl::CountValue(PooledMemTable& memory, uint64_t value_bytes) const {
 void DbImpl::RotateEarly(uint64_t full_generation, bool may_wait) {
   WriteProgress progress;
   progress.may_wait = may_wait;
-  const Status rotated = base::OrOutOfMemory([&] { return MakeRoom(full_generation, &progress); });
+  const Status rotated =
+      base::OrOutOfMemory([&] { return MakeRoomForWrite(full_generation, &progress); });
   if (!progress.waits) LogFailure(rotated);
 }
 
@@ -285,7 +286,7 @@ Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgr
       generation = version.active->generation();
     }
     if (!outcome.added) {
-      QUIRE_RETURN_IF_ERROR(MakeRoom(generation, progress));
+      QUIRE_RETURN_IF_ERROR(MakeRoomForWrite(generation, progress));
       continue;
     }
     large.protection.reset();  // what follows may wait
@@ -296,7 +297,7 @@ Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgr
 }
 
 Status DbImpl::Committed(uint64_t user_bytes, uint64_t lsn) {
-  counters_.Add(Counter::kUserBytes, user_bytes);
+  counters_.Add(StorageCounter::kUserBytes, user_bytes);
   if (options_.wal != WalMode::kSync) return Status();
   const Status synced = base::OrOutOfMemory([&] { return SyncThrough(lsn); });
   return synced.ok() ? synced : StoredUnsynced(synced);

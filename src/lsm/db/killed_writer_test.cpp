@@ -129,7 +129,7 @@ TEST(KilledWriter, LeavesAPieceThatAReplayStepsOver) {
 
 struct Owner {
   explicit Owner(const std::string& directory) : executor(base::NewManualExecutor()) {
-    Environment environment;
+    DbEnvironment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor.get();
     StorageOptions options;

@@ -46,7 +46,7 @@ class ALargeValueBesideItsKey : public testing::TestWithParam<BesideItsKey> {
       ASSERT_OK(test_->Compact());
     }
   }
-  AllocateFn PlaceFor(std::string* got) {
+  BufferAllocator PlaceFor(std::string* got) {
     return [this, got](size_t size) {
       EXPECT_TRUE(NoGuardIsHeld());
       UseMemoryAgain();

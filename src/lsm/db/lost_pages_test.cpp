@@ -24,7 +24,7 @@ class LostPages : public ::testing::Test {
   Status Open() {
     StorageOptions options = SmallOptions();
     options.memtable_bytes = 2 << 20;
-    Environment environment;
+    DbEnvironment environment;
     environment.fs = &fs_;
     environment.executor = executor_.get();
     auto opened = Db::Open(environment, place_, options, OpenFlags::kOpenOrCreate);
@@ -86,10 +86,7 @@ class LostValues : public ::testing::Test {
     return directory_ / ValueSegmentName(ref.segment_id);
   }
   static Status Read(const ValueLog& log, const log::ValueRef& ref, std::string* value) {
-    return log.Read(ref, [value](size_t size) {
-      value->resize(size);
-      return value->data();
-    });
+    return log.Read(ref, Into(value));
   }
 
   const test::TempDirectory directory_;

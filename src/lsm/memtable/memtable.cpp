@@ -103,7 +103,7 @@ MemTable::MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint
   // can find anything else changed (peer_memtable.cpp has the other half).
   const bool unused = IndexIsUnused(index);
   index_->generation.store(0, std::memory_order_relaxed);
-  base::StoreFence();
+  base::PublishFence();
   new (index_) IndexHeader();
   // Zeros would only bring its pages into memory, which a small database never uses.
   if (!unused) std::memset(static_cast<void*>(slots_), 0, (mask_ + 1) * sizeof(IndexSlot));

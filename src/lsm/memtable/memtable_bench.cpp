@@ -297,7 +297,7 @@ class Bench {
 
   void GetByNeighbour() {
     const auto executor = base::NewThreadPool(1, "bench").value();
-    Environment environment;
+    DbEnvironment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor.get();
     environment.share_memory = true;
@@ -312,10 +312,7 @@ class Bench {
                                  db->region_bytes(), options, table::NewBlockCache(kMiB)));
     std::vector<Time> times;
     std::string value;
-    const AllocateFn allocate = [&value](size_t size) {
-      value.resize(size);
-      return value.data();
-    };
+    const BufferAllocator allocate = Into(&value);
     for (int i = 0; i < kRepetitions; ++i) {
       times.push_back(Measure(1, settings_.count, [&](uint64_t first, uint64_t last) {
         for (uint64_t k = first; k < last; ++k) Require(reader->Get(shuffled_[k], allocate));

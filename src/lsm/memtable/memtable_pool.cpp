@@ -63,7 +63,7 @@ Result<std::shared_ptr<PooledMemTable>> PooledMemTable::Copy(io::FileSystem& fs,
   std::shared_ptr<PooledMemTable> handle(new PooledMemTable);
   QUIRE_ASSIGN_OR_RETURN(handle->header_, log::ReadSegmentHeader(fs, path));
   const uint64_t bytes = handle->header_.capacity;
-  QUIRE_ASSIGN_OR_RETURN(handle->copied_file_, fs.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(handle->copied_file_, fs.Open(path, io::FileOpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(handle->own_records_, io::AllocatePages(bytes));
   QUIRE_RETURN_IF_ERROR(handle->MakeReadable(log::kSegmentHeaderBytes));
   QUIRE_ASSIGN_OR_RETURN(handle->own_index_, io::AllocatePages(IndexBytes(bytes)));
@@ -318,7 +318,7 @@ Status MemTablePool::FreeFiles(uint64_t kept) {
     slot.segment.reset();
     Status freed;
     if (i == kept) {
-      QUIRE_ASSIGN_OR_RETURN(auto file, config_.fs->Open(PathOf(i), io::OpenMode::kReadWrite));
+      QUIRE_ASSIGN_OR_RETURN(auto file, config_.fs->Open(PathOf(i), io::FileOpenMode::kReadWrite));
       const uint64_t records = config_.options.memtable_bytes - log::kSegmentHeaderBytes;
       freed = file->Deallocate(log::kSegmentHeaderBytes, records);
     } else {

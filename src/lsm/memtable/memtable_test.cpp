@@ -209,9 +209,9 @@ TEST(MemTable, AViewKeepsItsContentsWhileWritersGoOn) {
   Put(*table, "b", "2");
   Put(*table, "c", "2");
   EXPECT_EQ(table->NewView(table->QuiescedLsn())->key_count(), 3u);
-  EXPECT_EQ(At(*it), (Entry{"a", "1", RecordType::kPut, a}));
+  EXPECT_EQ(At(*it), (SeenEntry{"a", "1", RecordType::kPut, a}));
   it->Next();
-  EXPECT_EQ(At(*it), (Entry{"c", "1", RecordType::kPut, c}));
+  EXPECT_EQ(At(*it), (SeenEntry{"c", "1", RecordType::kPut, c}));
   it->Next();
   EXPECT_FALSE(it->Valid());
   EXPECT_EQ(view->key_count(), 2u);
@@ -235,7 +235,7 @@ void ExpectSorted(const std::set<std::string>& keys) {
   for (size_t i = shuffled.size() / 2; i < shuffled.size(); ++i) Put(*table, shuffled[i], "");
   const auto view = table->NewView(kMaxLsn);
   std::vector<std::string> got;
-  for (const Entry& entry : Forward(*view, true)) got.push_back(entry.key);
+  for (const SeenEntry& entry : Forward(*view, true)) got.push_back(entry.key);
   EXPECT_EQ(got, std::vector<std::string>(keys.begin(), keys.end()));
   const auto it = view->NewIterator(true);
   for (size_t i = 0; i < 200 && i < got.size(); ++i) {
@@ -309,8 +309,8 @@ class Model {
     }
     return newest;
   }
-  std::vector<Entry> Entries(uint64_t snapshot, bool newest_only) const {
-    std::map<std::string, std::vector<Entry>> by_key;
+  std::vector<SeenEntry> Entries(uint64_t snapshot, bool newest_only) const {
+    std::map<std::string, std::vector<SeenEntry>> by_key;
     for (const Write& write : writes_) {
       if (write.lsn > snapshot || write.op.type == RecordType::kRangeDelete) continue;
       auto& versions = by_key[std::string(write.op.key)];
@@ -318,7 +318,7 @@ class Model {
       versions.insert(versions.begin(), {std::string(write.op.key), std::string(write.op.value),
                                          write.op.type, write.lsn});
     }
-    std::vector<Entry> entries;
+    std::vector<SeenEntry> entries;
     for (const auto& [key, versions] : by_key) {
       entries.insert(entries.end(), versions.begin(), versions.end());
     }
@@ -435,7 +435,7 @@ void ExpectViewLikeModel(const SortedView& view, const Model& model, uint64_t sn
       const bool before = random.OneIn(2);
       before ? it->SeekBefore(key) : it->Seek(key);
       auto at = std::find_if(wanted.begin(), wanted.end(),
-                             [&key](const Entry& entry) { return entry.key >= key; });
+                             [&key](const SeenEntry& entry) { return entry.key >= key; });
       ptrdiff_t place = at - wanted.begin() - (before ? 1 : 0);
       for (int step = 0; step < 20; ++step) {
         const bool inside = place >= 0 && place < std::ssize(wanted);

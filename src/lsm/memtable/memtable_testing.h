@@ -87,27 +87,27 @@ inline uint64_t Put(MemTable& table, Slice key, Slice value) {
 }
 
 // Everything an iterator gives, as text, forward.
-struct Entry {
+struct SeenEntry {
   std::string key;
   std::string value;
   RecordType type;
   uint64_t lsn;
-  bool operator==(const Entry&) const = default;
+  bool operator==(const SeenEntry&) const = default;
 };
 
-inline Entry At(const table::EntryIterator& it) {
+inline SeenEntry At(const table::EntryIterator& it) {
   return {std::string(it.key()), std::string(it.value()), it.type(), it.lsn()};
 }
 
-inline std::vector<Entry> Forward(const SortedView& view, bool newest_only) {
-  std::vector<Entry> entries;
+inline std::vector<SeenEntry> Forward(const SortedView& view, bool newest_only) {
+  std::vector<SeenEntry> entries;
   const auto it = view.NewIterator(newest_only);
   for (it->SeekToFirst(); it->Valid(); it->Next()) entries.push_back(At(*it));
   return entries;
 }
 
-inline std::vector<Entry> Backward(const SortedView& view, bool newest_only) {
-  std::vector<Entry> entries;
+inline std::vector<SeenEntry> Backward(const SortedView& view, bool newest_only) {
+  std::vector<SeenEntry> entries;
   const auto it = view.NewIterator(newest_only);
   for (it->SeekToLast(); it->Valid(); it->Prev()) entries.push_back(At(*it));
   std::reverse(entries.begin(), entries.end());

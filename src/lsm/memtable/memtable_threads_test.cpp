@@ -36,7 +36,7 @@ TEST(MemTable, AVersionThatWasOvertakenGoesBehindTheNewerOnes) {
       wanted.push_back("overtaken");
       if (present) wanted.push_back("first");
       std::vector<std::string> got;
-      for (const Entry& entry : Forward(*table->NewView(kMaxLsn), false)) {
+      for (const SeenEntry& entry : Forward(*table->NewView(kMaxLsn), false)) {
         got.push_back(entry.value);
       }
       EXPECT_EQ(got, wanted);
@@ -121,11 +121,11 @@ TEST(MemTable, VersionsOfManyWritersStandInTheOrderOfTheirLsns) {
     for (const auto& [lsn, key] : list) lsns[key].push_back(lsn);
   }
   EXPECT_EQ(table->key_count(), kKeys);
-  std::vector<Entry> entries = Forward(*table->NewView(kMaxLsn), false);
+  std::vector<SeenEntry> entries = Forward(*table->NewView(kMaxLsn), false);
   for (auto& [key, of_key] : lsns) {
     std::sort(of_key.rbegin(), of_key.rend());
     std::vector<uint64_t> got;
-    for (const Entry& entry : entries) {
+    for (const SeenEntry& entry : entries) {
       if (entry.key == std::to_string(key)) got.push_back(entry.lsn);
     }
     EXPECT_EQ(got, of_key);
@@ -204,7 +204,7 @@ TEST(MemTable, ABatchIsSeenWholeAtEverySnapshot) {
     EXPECT_EQ(values.size(), 1u);
     values.clear();
     const auto entries = Forward(*table->NewView(snapshot), true);
-    for (const Entry& entry : entries) values.insert(entry.value);
+    for (const SeenEntry& entry : entries) values.insert(entry.value);
     EXPECT_LE(values.size(), 1u);
     EXPECT_TRUE(entries.empty() || entries.size() == kKeys);
     ++rounds;

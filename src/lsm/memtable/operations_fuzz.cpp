@@ -148,7 +148,7 @@ class Subject {
   StorageOptions options_;
   std::unique_ptr<io::SimFileSystem> fs_ = io::NewSimFileSystem();
   std::unique_ptr<base::Executor> executor_ = base::NewManualExecutor();
-  Environment environment_;
+  DbEnvironment environment_;
   std::unique_ptr<Db> db_;
   std::map<std::string, std::string> model_;
   uint64_t writes_ = 0;

@@ -91,7 +91,8 @@ Status PartVerifier::CheckSegment(uint64_t id, uint64_t generation) {
       header.generation != generation) {
     return Status(Code::kCorruption, path + " is another segment's file");
   }
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs_.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
+                         fs_.Open(path, io::FileOpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, file->Size());
   QUIRE_ASSIGN_OR_RETURN(const bool sound, SegmentWalk(*file, header, bytes).AllSound());
   if (!sound) with_holes_.insert(id);

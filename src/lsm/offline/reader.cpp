@@ -11,7 +11,7 @@
 #include "io/paths/sole_writer.h"
 #include "log/segment.h"
 #include "lsm/db/verify.h"
-#include "lsm/offline/reader_view.h"
+#include "lsm/offline/published_state.h"
 #include "lsm/version/run_lookup.h"
 #include "lsm/version/user_iterator.h"
 #include "table/block_cache.h"
@@ -67,47 +67,47 @@ uint64_t BytesToVerify(const Version& version) {
   return bytes;
 }
 
-class DirectoryReader final : public Reader, public std::enable_shared_from_this<DirectoryReader> {
+class OfflineReader final : public Reader, public std::enable_shared_from_this<OfflineReader> {
  public:
-  DirectoryReader(std::shared_ptr<const ReaderLooks> looks, bool unchanging,
-                  std::shared_ptr<const ReaderView> view)
-      : looks_(std::move(looks)),
+  OfflineReader(std::shared_ptr<const PublishedStateLoader> loader, bool unchanging,
+                std::shared_ptr<const PublishedState> view)
+      : loader_(std::move(loader)),
         unchanging_(unchanging),
         view_(std::move(view)),
         end_of_view_(base::EpochPrepare([kept = view_] {})) {}
-  ~DirectoryReader() override {
+  ~OfflineReader() override {
     // The last to let go of it may be a guard's holder or a reclaimer.
     if (!base::EpochMaySynchronize()) base::EpochRetire(std::move(end_of_view_));
   }
 
-  Status Get(Slice key, const AllocateFn& allocate, Presence* presence) const override;
+  Status Get(Slice key, const BufferAllocator& allocate, Presence* presence) const override;
   std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) const override;
   Result<std::shared_ptr<Reader>> Newer() const override;
   ReaderState State() const override;
   Status Verify(const VerifyProgress& progress) const override;
 
  private:
-  Status ReadValue(const log::ValueRef& reference, const AllocateFn& allocate) const;
+  Status ReadValue(const log::ValueRef& reference, const BufferAllocator& allocate) const;
   Status CheckValue(const log::ValueRef& reference) const;
   Status CheckSegments() const;
   Status SegmentIsGone(uint64_t segment_id) const;
   std::string SegmentPath(uint64_t segment_id) const {
-    return looks_->directory() + "/" + ValueSegmentName(segment_id);
+    return loader_->directory() + "/" + ValueSegmentName(segment_id);
   }
 
-  const std::shared_ptr<const ReaderLooks> looks_;  // goes last: see there
+  const std::shared_ptr<const PublishedStateLoader> loader_;  // goes last: see there
   const bool unchanging_;
-  const std::shared_ptr<const ReaderView> view_;
+  const std::shared_ptr<const PublishedState> view_;
   std::list<base::EpochRetired> end_of_view_;
 };
 
-Result<std::shared_ptr<Reader>> DirectoryReader::Newer() const {
-  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<const ReaderView> view, looks_->Next(view_.get()));
+Result<std::shared_ptr<Reader>> OfflineReader::Newer() const {
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<const PublishedState> view, loader_->Next(view_.get()));
   return std::shared_ptr<Reader>(
-      std::make_shared<DirectoryReader>(looks_, unchanging_, std::move(view)));
+      std::make_shared<OfflineReader>(loader_, unchanging_, std::move(view)));
 }
 
-Status DirectoryReader::Get(Slice key, const AllocateFn& allocate, Presence* presence) const {
+Status OfflineReader::Get(Slice key, const BufferAllocator& allocate, Presence* presence) const {
   if (presence != nullptr) *presence = Presence::kNowhere;
   if (key.empty() || key.size() > log::kKeyBytesMax) {
     return Status(Code::kInvalidArgument,
@@ -133,11 +133,11 @@ Status DirectoryReader::Get(Slice key, const AllocateFn& allocate, Presence* pre
   return found.separated ? ReadValue(reference, allocate) : Deliver(found.value, allocate);
 }
 
-std::unique_ptr<Iterator> DirectoryReader::NewIterator(const IteratorOptions& options) const {
+std::unique_ptr<Iterator> OfflineReader::NewIterator(const IteratorOptions& options) const {
   IteratorSources sources;
   sources.version = std::shared_ptr<const Version>(view_, &view_->version);
   sources.read_value = [self = shared_from_this()](const log::ValueRef& reference,
-                                                   const AllocateFn& allocate) {
+                                                   const BufferAllocator& allocate) {
     return self->ReadValue(reference, allocate);
   };
   sources.snapshot = options.snapshot == nullptr ? kMaxLsn : options.snapshot->lsn();
@@ -145,7 +145,7 @@ std::unique_ptr<Iterator> DirectoryReader::NewIterator(const IteratorOptions& op
   return NewUserIterator(std::move(sources), options);
 }
 
-ReaderState DirectoryReader::State() const {
+ReaderState OfflineReader::State() const {
   ReaderState state;
   state.manifest = std::shared_ptr<const Manifest>(view_, &view_->manifest);
   state.writer = view_->writer;
@@ -154,23 +154,23 @@ ReaderState DirectoryReader::State() const {
   return state;
 }
 
-Status DirectoryReader::ReadValue(const log::ValueRef& reference,
-                                  const AllocateFn& allocate) const {
+Status OfflineReader::ReadValue(const log::ValueRef& reference,
+                                const BufferAllocator& allocate) const {
   const Status status = view_->values->Read(reference, allocate);
   return status.code() == Code::kNotFound ? SegmentIsGone(reference.segment_id) : status;
 }
 
-Status DirectoryReader::CheckValue(const log::ValueRef& reference) const {
+Status OfflineReader::CheckValue(const log::ValueRef& reference) const {
   const Status status = view_->values->Check(reference);
   return status.code() == Code::kNotFound ? SegmentIsGone(reference.segment_id) : status;
 }
 
 // A segment goes only after a manifest that needs it no more.
-Status DirectoryReader::SegmentIsGone(uint64_t segment_id) const {
+Status OfflineReader::SegmentIsGone(uint64_t segment_id) const {
   const std::string path = SegmentPath(segment_id);
   bool same = unchanging_;
   if (!same) {
-    QUIRE_ASSIGN_OR_RETURN(same, StillStored(looks_->fs(), looks_->directory(), view_->manifest));
+    QUIRE_ASSIGN_OR_RETURN(same, StillStored(loader_->fs(), loader_->directory(), view_->manifest));
   }
   if (same) {
     return Status(Code::kCorruption, path +
@@ -182,7 +182,7 @@ Status DirectoryReader::SegmentIsGone(uint64_t segment_id) const {
                                  " of the database was read; refresh, and read again");
 }
 
-Status DirectoryReader::CheckSegments() const {
+Status OfflineReader::CheckSegments() const {
   std::set<uint64_t> segments;
   for (const std::vector<table::TableInfo>& run : view_->manifest.runs) {
     for (const table::TableInfo& table : run) {
@@ -191,7 +191,7 @@ Status DirectoryReader::CheckSegments() const {
   }
   for (const uint64_t id : segments) {
     const std::string path = SegmentPath(id);
-    const Result<log::SegmentHeader> header = log::ReadSegmentHeader(looks_->fs(), path);
+    const Result<log::SegmentHeader> header = log::ReadSegmentHeader(loader_->fs(), path);
     if (header.status().code() == Code::kNotFound) return SegmentIsGone(id);
     QUIRE_RETURN_IF_ERROR(header.status());
     if (header->kind == log::SegmentKind::kValue && header->id == id) continue;
@@ -201,7 +201,7 @@ Status DirectoryReader::CheckSegments() const {
   return Status();
 }
 
-Status DirectoryReader::Verify(const VerifyProgress& progress) const {
+Status OfflineReader::Verify(const VerifyProgress& progress) const {
   const uint64_t total = BytesToVerify(view_->version);
   uint64_t done = 0;
   const auto advance = [&](uint64_t bytes) {
@@ -220,7 +220,7 @@ Status DirectoryReader::Verify(const VerifyProgress& progress) const {
         [&](const table::TableInfo& table) { advance(table.file_bytes); }));
   }
   for (const std::shared_ptr<PooledMemTable>& memory : view_->version.immutables) {
-    QUIRE_RETURN_IF_ERROR(VerifyMemory(*memory, looks_->directory(), check));
+    QUIRE_RETURN_IF_ERROR(VerifyMemory(*memory, loader_->directory(), check));
   }
   return Status();
 }
@@ -230,12 +230,12 @@ Status DirectoryReader::Verify(const VerifyProgress& progress) const {
 Result<std::shared_ptr<Reader>> Reader::Open(io::FileSystem& fs, const std::string& directory,
                                              const ReaderOptions& options) {
   QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
-  const auto looks = std::make_shared<const ReaderLooks>(
+  const auto loader = std::make_shared<const PublishedStateLoader>(
       fs, directory, options.storage,
       options.cache != nullptr ? options.cache : table::NewBlockCache(options.storage.cache_bytes));
-  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<const ReaderView> view, looks->Next(nullptr));
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<const PublishedState> view, loader->Next(nullptr));
   return std::shared_ptr<Reader>(
-      std::make_shared<DirectoryReader>(looks, options.unchanging, std::move(view)));
+      std::make_shared<OfflineReader>(loader, options.unchanging, std::move(view)));
 }
 
 }  // namespace quire::lsm

@@ -59,7 +59,7 @@ class Reader {
   /// `presence` (may be null) distinguishes the two kinds of kNotFound: deleted here, or unknown.
   /// Errors  kBusy: stale; the writer removed a value segment since: ask a Newer() reader.
   ///         kCorruption, kIo.
-  virtual Status Get(Slice key, const AllocateFn& allocate, Presence* presence) const = 0;
+  virtual Status Get(Slice key, const BufferAllocator& allocate, Presence* presence) const = 0;
   /// Live pairs of what it sees. The iterator keeps the reader. Its status is kBusy where a value
   /// is stale, as above.
   virtual std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) const = 0;

@@ -39,13 +39,7 @@ Status LookAgain(std::shared_ptr<Reader>* reader) {
 // As GetText of the database.
 std::string TextIn(const Reader& reader, Slice key, Presence* presence = nullptr) {
   std::string value;
-  const Status status = reader.Get(
-      key,
-      [&value](size_t size) {
-        value.resize(size);
-        return value.data();
-      },
-      presence);
+  const Status status = reader.Get(key, Into(&value), presence);
   if (status.ok()) return value;
   return status.code() == Code::kNotFound ? "<absent>" : "<" + status.ToString() + ">";
 }
@@ -106,7 +100,7 @@ class WatchedFiles : public io::ForwardingFileSystem {
  public:
   WatchedFiles(io::FileSystem& base, std::function<void(const std::string& path)> before)
       : ForwardingFileSystem(base), before_(std::move(before)) {}
-  Result<std::unique_ptr<io::File>> Open(const std::string& path, io::OpenMode mode) override {
+  Result<std::unique_ptr<io::File>> Open(const std::string& path, io::FileOpenMode mode) override {
     before_(path);
     return ForwardingFileSystem::Open(path, mode);
   }
@@ -301,7 +295,8 @@ TEST(Reader, OfALogOfThisBootReadsNoFurtherThanItsRecordsMayReach) {
   class CountedFiles : public io::ForwardingFileSystem {
    public:
     using ForwardingFileSystem::ForwardingFileSystem;
-    Result<std::unique_ptr<io::File>> Open(const std::string& path, io::OpenMode mode) override {
+    Result<std::unique_ptr<io::File>> Open(const std::string& path,
+                                           io::FileOpenMode mode) override {
       QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
                              ForwardingFileSystem::Open(path, mode));
       return std::unique_ptr<io::File>(std::make_unique<CountedFile>(std::move(file), &bytes));

@@ -28,7 +28,7 @@ uint64_t RoundOf(Slice value) {
 
 struct Writer {
   explicit Writer(const std::string& path) : directory(path) {
-    Environment environment;
+    DbEnvironment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor.get();
     auto opened = Db::Open(environment, directory, SmallOptions(), OpenFlags::kOpenOrCreate);
@@ -84,13 +84,7 @@ TEST(ReaderBesideAWriter, SeesOnePublishedStateAfterAnother) {
     uint64_t newest = 0;
     for (int i = 0; !done.load(); i = (i + 1) % kKeys) {
       std::string value;
-      const Status status = reader.load()->Get(
-          KeyOf(i),
-          [&value](size_t size) {
-            value.resize(size);
-            return value.data();
-          },
-          nullptr);
+      const Status status = reader.load()->Get(KeyOf(i), Into(&value), nullptr);
       if (status.code() == Code::kBusy) continue;
       ASSERT_OK(status);
       ASSERT_GE(RoundOf(value), newest);

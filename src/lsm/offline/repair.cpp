@@ -357,11 +357,11 @@ Status Repairer::KeepTableInLost(const std::string& name) {
 // A file of its own: the next opener may use a log segment again.
 Status Repairer::CopyToLost(const std::string& name) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> source,
-                         fs_.Open(PathOf(name), io::OpenMode::kRead));
+                         fs_.Open(PathOf(name), io::FileOpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(const std::string lost, FreePath(fs_, LostPathOf(name)));
   const std::string unfinished = lost + ".tmp";
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
-                         fs_.Open(unfinished, io::OpenMode::kReadWriteCreate));
+                         fs_.Open(unfinished, io::FileOpenMode::kReadWriteCreate));
   Status status = CopyContents(*source, *file);
   if (status.ok()) status = fs_.Rename(unfinished, lost);
   // What is reported is why there is no copy.

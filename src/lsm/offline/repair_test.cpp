@@ -26,7 +26,7 @@ class RepairTest : public testing::Test {
   }
 
   Status Open() {
-    Environment environment;
+    DbEnvironment environment;
     environment.fs = &fs_;
     environment.executor = executor_.get();
     auto opened = Db::Open(environment, database_, options_, OpenFlags::kOpenOrCreate);
@@ -56,7 +56,7 @@ class RepairTest : public testing::Test {
   }
   std::string FileOf(const std::string& name) { return database_ + "/" + name; }
   void Flip(const std::string& name, uint64_t offset) {
-    const auto file = fs_.Open(FileOf(name), io::OpenMode::kReadWrite);
+    const auto file = fs_.Open(FileOf(name), io::FileOpenMode::kReadWrite);
     ASSERT_OK(file.status());
     char byte = 0;
     ASSERT_OK((*file)->ReadAt(offset, 1, &byte));
@@ -232,7 +232,7 @@ class RepairOfBlocks : public RepairTest {
   static constexpr uint64_t kDataBytes = 32;
   static constexpr uint64_t kIndexBytes = 40;
   uint64_t InFooter(uint64_t field) {
-    const auto file = fs_.Open(FileOf("t-2.sst"), io::OpenMode::kRead);
+    const auto file = fs_.Open(FileOf("t-2.sst"), io::FileOpenMode::kRead);
     char bytes[8] = {};
     EXPECT_OK((*file)->ReadAt(TableBytes() - 80 + field, sizeof bytes, bytes));
     return base::LoadLe<uint64_t>(bytes);
@@ -424,7 +424,7 @@ TEST_F(RepairTest, FilesThatAKilledFlushLeftAreNoObstacle) {
   Fill();
   const Manifest manifest = *ReadManifest(fs_, database_);
   const std::string left = FileOf(TableName(manifest.next_ssid));
-  ASSERT_OK(fs_.Open(left, io::OpenMode::kCreate).status());
+  ASSERT_OK(fs_.Open(left, io::FileOpenMode::kCreate).status());
   Flip(LogSegmentName(static_cast<int>(manifest.log_segments.back().pool_slot)), 4096 + 26);
   ASSERT_OK(Run(false).status());
   ASSERT_OK(Open());

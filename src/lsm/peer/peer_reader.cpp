@@ -55,10 +55,11 @@ struct LargeValue {
   log::ValueRef reference;  // kSegment
 };
 
-class DirectReader final : public PeerReader {
+class SharedMemoryReader final : public PeerReader {
  public:
-  DirectReader(io::FileSystem& fs, std::string directory, std::unique_ptr<SharedRegion> region,
-               const StorageOptions& options, std::shared_ptr<table::BlockCache> cache)
+  SharedMemoryReader(io::FileSystem& fs, std::string directory,
+                     std::unique_ptr<SharedRegion> region, const StorageOptions& options,
+                     std::shared_ptr<table::BlockCache> cache)
       : fs_(fs),
         directory_(std::move(directory)),
         region_(std::move(region)),
@@ -67,12 +68,12 @@ class DirectReader final : public PeerReader {
         values_(ValueReader::Create(fs, directory_)),
         mappings_(static_cast<size_t>(region_->pool_slots())) {}
 
-  ~DirectReader() override {
+  ~SharedMemoryReader() override {
     delete view_.load(std::memory_order_relaxed);
     base::EpochSynchronize();  // earlier views go before the file system and the cache may
   }
 
-  Status Get(Slice key, const AllocateFn& allocate) const override {
+  Status Get(Slice key, const BufferAllocator& allocate) const override {
     const uint64_t hash = base::HashKey(key);
     for (int attempt = 0; attempt < kPeerAttempts; ++attempt) {
       bool changed = true;
@@ -142,7 +143,7 @@ class DirectReader final : public PeerReader {
   }
 
   // *changed: the view is none any more, or *large is to be read; and the status nothing.
-  Status GetFrom(const PeerView& view, Slice key, uint64_t hash, const AllocateFn& allocate,
+  Status GetFrom(const PeerView& view, Slice key, uint64_t hash, const BufferAllocator& allocate,
                  bool* changed, LargeValue* large) const {
     for (size_t i = 0; i < view.memtables.size(); ++i) {
       const PeerMemTable& memtable = view.memtables[i];
@@ -180,8 +181,8 @@ class DirectReader final : public PeerReader {
     return GetFromRuns(view, key, hash, allocate, changed, large);
   }
 
-  Status GetFromRuns(const PeerView& view, Slice key, uint64_t hash, const AllocateFn& allocate,
-                     bool* changed, LargeValue* large) const {
+  Status GetFromRuns(const PeerView& view, Slice key, uint64_t hash,
+                     const BufferAllocator& allocate, bool* changed, LargeValue* large) const {
     RunLookup found;
     *changed = false;
     QUIRE_RETURN_IF_ERROR(LookupRuns(view.runs, key, hash, kMaxLsn, &found));
@@ -204,7 +205,7 @@ class DirectReader final : public PeerReader {
     return ReadValue(base::LoadLe<log::ValueRef>(found.value.data()), allocate, changed, large);
   }
 
-  Status ReadValue(const log::ValueRef& reference, const AllocateFn& allocate, bool* changed,
+  Status ReadValue(const log::ValueRef& reference, const BufferAllocator& allocate, bool* changed,
                    LargeValue* large) const {
     if (reference.value_size < kHoldUpBytes) return ReadSegment(reference, allocate, changed);
     large->place = LargeValue::Place::kSegment;
@@ -214,7 +215,7 @@ class DirectReader final : public PeerReader {
   }
 
   // Without the guard.
-  Status ReadLarge(const LargeValue& large, const AllocateFn& allocate, bool* changed) const {
+  Status ReadLarge(const LargeValue& large, const BufferAllocator& allocate, bool* changed) const {
     if (large.place == LargeValue::Place::kSegment) {
       return ReadSegment(large.reference, allocate, changed);
     }
@@ -225,7 +226,7 @@ class DirectReader final : public PeerReader {
   }
 
   // A segment that is gone was collected: newer tables know where the value is now.
-  Status ReadSegment(const log::ValueRef& reference, const AllocateFn& allocate,
+  Status ReadSegment(const log::ValueRef& reference, const BufferAllocator& allocate,
                      bool* changed) const {
     const Status status = values_->Read(reference, allocate);
     *changed = status.code() == Code::kNotFound;
@@ -312,8 +313,8 @@ Result<std::unique_ptr<PeerReader>> PeerReader::Open(io::FileSystem& fs,
                                                      const StorageOptions& options,
                                                      std::shared_ptr<table::BlockCache> cache) {
   QUIRE_ASSIGN_OR_RETURN(auto region, SharedRegion::Attach(region_name, region_bytes));
-  auto reader =
-      std::make_unique<DirectReader>(fs, directory, std::move(region), options, std::move(cache));
+  auto reader = std::make_unique<SharedMemoryReader>(fs, directory, std::move(region), options,
+                                                     std::move(cache));
   QUIRE_RETURN_IF_ERROR(reader->LearnEpoch());
   return std::unique_ptr<PeerReader>(std::move(reader));
 }

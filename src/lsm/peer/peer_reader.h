@@ -35,7 +35,7 @@ class PeerReader {
   /// in a file of the neighbour. `allocate` may be called more than once; the last place counts.
   /// Cost: in the MemTable about two cache misses; in tables as at the owner; at first and after
   /// the owner changed its set of tables, one look at its manifest, and its new tables are opened.
-  virtual Status Get(Slice key, const AllocateFn& allocate) const = 0;
+  virtual Status Get(Slice key, const BufferAllocator& allocate) const = 0;
 };
 
 }  // namespace quire::lsm

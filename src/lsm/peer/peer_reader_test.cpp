@@ -63,10 +63,7 @@ int64_t NumberOf(const std::string& key, const std::string& value) {
 
 std::string Get(const PeerReader& reader, Slice key, Code* code) {
   std::string value;
-  const Status status = reader.Get(key, [&value](size_t size) {
-    value.resize(size);
-    return value.data();
-  });
+  const Status status = reader.Get(key, Into(&value));
   *code = status.code();
   return value;
 }
@@ -77,7 +74,7 @@ struct Owner {
         directory(path),
         executor(threads == 0 ? base::NewManualExecutor()
                               : base::NewThreadPool(threads, "owner").value()) {
-    Environment environment;
+    DbEnvironment environment;
     environment.fs = &fs;
     environment.executor = executor.get();
     environment.share_memory = true;

@@ -19,7 +19,7 @@ class BackingStore {
  public:
   virtual ~BackingStore() = default;
   /// The value, in the place that `allocate` gives. kNotFound: absent.
-  virtual Status Get(Slice key, const AllocateFn& allocate) const = 0;
+  virtual Status Get(Slice key, const BufferAllocator& allocate) const = 0;
   /// Its pairs: of type kPut, with LSN 0.
   virtual std::unique_ptr<table::EntryIterator> NewIterator() const = 0;
 };

@@ -39,7 +39,7 @@ uint64_t ManifestChecksum(Slice header, Slice payload, uint64_t store_id) {
 }
 
 Status DecodeHeader(Slice bytes, const std::string& path, Header* header) {
-  base::Reader reader(bytes);
+  base::ByteReader reader(bytes);
   uint64_t magic = 0;
   uint32_t format = 0;
   uint32_t reserved = 0;
@@ -72,7 +72,7 @@ void EncodeOptions(const StorageOptions& options, std::string* to) {
   base::PutVarint(to, static_cast<uint64_t>(options.compaction));
 }
 
-bool DecodeOptions(base::Reader& reader, StorageOptions* options) {
+bool DecodeOptions(base::ByteReader& reader, StorageOptions* options) {
   uint64_t queue = 0, log = 0, bloom = 0, compression = 0, compaction = 0;
   const bool ok = reader.Varint(&options->memtable_bytes) && reader.Varint(&queue) &&
                   reader.Varint(&log) && reader.Varint(&options->value_separation_bytes_min) &&
@@ -110,7 +110,7 @@ void EncodeTable(const table::TableInfo& table, std::string* to) {
   }
 }
 
-bool DecodeTable(base::Reader& reader, table::TableInfo* table) {
+bool DecodeTable(base::ByteReader& reader, table::TableInfo* table) {
   Slice smallest, largest;
   uint64_t segment_count = 0;
   if (!reader.Varint(&table->ssid) || !reader.Fixed(&table->file_id) ||
@@ -133,7 +133,7 @@ bool DecodeTable(base::Reader& reader, table::TableInfo* table) {
   return true;
 }
 
-bool DecodeRuns(base::Reader& reader, Manifest* manifest) {
+bool DecodeRuns(base::ByteReader& reader, Manifest* manifest) {
   uint64_t run_count = 0;
   if (!reader.Varint(&run_count) || run_count > reader.rest().size() / kEncodedTableBytesMin)
     return false;
@@ -152,7 +152,7 @@ bool DecodeRuns(base::Reader& reader, Manifest* manifest) {
   return true;
 }
 
-bool DecodeSegments(base::Reader& reader, Manifest* manifest) {
+bool DecodeSegments(base::ByteReader& reader, Manifest* manifest) {
   uint64_t count = 0;
   if (!reader.Varint(&count) || count > reader.rest().size() / kSegmentBytesMin) return false;
   manifest->value_segments.resize(count);
@@ -220,7 +220,8 @@ bool Plausible(const Manifest& manifest) {
 
 // What the manifest on disk says of itself, without decoding the tables.
 Result<Header> StoredHeader(io::FileSystem& fs, const std::string& path) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
+                         fs.Open(path, io::FileOpenMode::kRead));
   char bytes[kManifestHeaderBytes];
   QUIRE_RETURN_IF_ERROR(file->ReadAt(0, sizeof bytes, bytes));
   Header header;
@@ -305,7 +306,7 @@ Result<Manifest> DecodeManifest(Slice bytes, const std::string& path) {
   manifest.store_id = header.store_id;
   manifest.epoch = header.epoch;
   manifest.edition = header.edition;
-  base::Reader reader(payload);
+  base::ByteReader reader(payload);
   if (!reader.Varint(&manifest.flushed_lsn) || !reader.Varint(&manifest.next_ssid) ||
       !reader.Varint(&manifest.next_value_segment_id) ||
       !reader.Varint(&manifest.value_segment_floor) || !reader.Fixed(&manifest.boot_id) ||

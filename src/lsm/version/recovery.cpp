@@ -32,7 +32,7 @@ void ByteRange::Add(const log::ValueRef& ref) {
 
 Status SyncFoundFile(io::FileSystem& fs, const std::string& path, const ByteRange& in_doubt) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
-                         fs.Open(path, io::OpenMode::kReadWrite));
+                         fs.Open(path, io::FileOpenMode::kReadWrite));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   if (in_doubt.begin < in_doubt.end && size != 0) {
     QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::MappedFile> map,
@@ -251,7 +251,7 @@ const LogFile* LogRecovery::Successor() const {
 
 Result<std::string> LogRecovery::HeaderPage(const LogFile& file) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> segment,
-                         fs_.Open(file.path, io::OpenMode::kRead));
+                         fs_.Open(file.path, io::FileOpenMode::kRead));
   std::string page(log::kSegmentHeaderBytes, '\0');
   QUIRE_RETURN_IF_ERROR(segment->ReadAt(0, page.size(), page.data()));
   return page;

@@ -49,7 +49,8 @@ Result<std::shared_ptr<table::Table>> OpenListed(const TablePlace& place,
                                                  const table::TableInfo& info) {
   const std::string path = PathOf(place, info);
   // An owner removes a table's file only after the last reader of the table.
-  const auto mode = place.open_lazily ? io::OpenMode::kReadNamed : io::OpenMode::kReadImmutable;
+  const auto mode =
+      place.open_lazily ? io::FileOpenMode::kReadNamed : io::FileOpenMode::kReadImmutable;
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, place.fs->Open(path, mode));
   QUIRE_ASSIGN_OR_RETURN(
       std::shared_ptr<table::Table> table,

@@ -184,10 +184,7 @@ Slice UserIterator::value() {
 Slice UserIterator::ReadSeparated(Slice reference) {
   if (!value_read_) {
     value_status_ =
-        sources_.read_value(base::LoadLe<log::ValueRef>(reference.data()), [this](size_t size) {
-          separated_value_.resize(size);
-          return separated_value_.data();
-        });
+        sources_.read_value(base::LoadLe<log::ValueRef>(reference.data()), Into(&separated_value_));
     if (!value_status_.ok()) separated_value_.clear();
     value_read_ = true;
   }

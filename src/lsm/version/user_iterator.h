@@ -26,7 +26,7 @@ struct IteratorSources {
   std::vector<std::shared_ptr<const SortedView>> views;
   std::vector<std::unique_ptr<table::EntryIterator>> entries;
   std::vector<table::RangeTombstone> tombstones;
-  std::function<Status(const log::ValueRef& reference, const AllocateFn& allocate)> read_value;
+  std::function<Status(const log::ValueRef& reference, const BufferAllocator& allocate)> read_value;
   uint64_t snapshot = 0;
 };
 

@@ -46,8 +46,8 @@ Status CompareChecksum(uint64_t checksum, const log::ValueRef& ref, const std::s
 class FileValueReader : public ValueReader {
  public:
   FileValueReader(io::FileSystem& fs, const std::string& directory)
-      : files_(fs, directory, io::OpenMode::kReadImmutable) {}
-  Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const override {
+      : files_(fs, directory, io::FileOpenMode::kReadImmutable) {}
+  Status Read(const log::ValueRef& ref, const BufferAllocator& allocate) const override {
     return files_.Read(ref, allocate);
   }
   Status Check(const log::ValueRef& ref) const override { return files_.Check(ref); }
@@ -58,7 +58,7 @@ class FileValueReader : public ValueReader {
 
 }  // namespace
 
-Status Deliver(Slice value, const AllocateFn& allocate) {
+Status Deliver(Slice value, const BufferAllocator& allocate) {
   char* const to = allocate(value.size());
   if (to == nullptr) {
     return Status(Code::kOutOfMemory,
@@ -89,7 +89,7 @@ std::string ValueFiles::PathOf(uint64_t segment_id) const {
   return directory_ + "/" + ValueSegmentName(segment_id);
 }
 
-Status ValueFiles::Read(const log::ValueRef& ref, const AllocateFn& allocate) const {
+Status ValueFiles::Read(const log::ValueRef& ref, const BufferAllocator& allocate) const {
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<io::File> file, Find(ref.segment_id));
   QUIRE_RETURN_IF_ERROR(CheckRef(ref, *file));
   char* const to = allocate(ref.value_size);

@@ -31,7 +31,7 @@ class ValueFiles {
  public:
   /// `mode`: kReadNamed for the owner, whose segments keep their names as long as a value in them
   /// can be read; kReadImmutable for all others.
-  ValueFiles(io::FileSystem& fs, std::string directory, io::OpenMode mode)
+  ValueFiles(io::FileSystem& fs, std::string directory, io::FileOpenMode mode)
       : fs_(fs), directory_(std::move(directory)), mode_(mode) {}
   /// No reader is inside any more.
   ~ValueFiles();
@@ -39,7 +39,7 @@ class ValueFiles {
   ValueFiles& operator=(const ValueFiles&) = delete;
 
   /// See ValueLog.
-  Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const;
+  Status Read(const log::ValueRef& ref, const BufferAllocator& allocate) const;
   Status Check(const log::ValueRef& ref) const;
   /// Closes the segment's file, if it is open.
   void Forget(uint64_t segment_id);
@@ -58,7 +58,7 @@ class ValueFiles {
 
   io::FileSystem& fs_;
   const std::string directory_;
-  const io::OpenMode mode_;
+  const io::FileOpenMode mode_;
   mutable std::array<std::atomic<OpenFile*>, kOpenFilesMax> places_{};
 };
 

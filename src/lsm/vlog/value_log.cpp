@@ -187,14 +187,13 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
 
 class SegmentedValueLog : public ValueLog {
  public:
-  SegmentedValueLog(io::FileSystem& fs, const std::string& directory,
-                    const StorageOptions& options, base::Executor& executor,
-                    const ValueLogStart& start)
+  SegmentedValueLog(io::FileSystem& fs, const std::string& directory, const StorageOptions& options,
+                    base::Executor& executor, const ValueLogStart& start)
       : fs_(fs),
         directory_(directory),
         executor_(executor),
         maker_(std::make_shared<SegmentMaker>(fs, directory, options, start)),
-        files_(fs, directory, io::OpenMode::kReadNamed) {}
+        files_(fs, directory, io::FileOpenMode::kReadNamed) {}
 
   ~SegmentedValueLog() override {
     // They only give room back, which the next open can do without; nor need they find memory.
@@ -224,7 +223,7 @@ class SegmentedValueLog : public ValueLog {
     }
   }
 
-  Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const override {
+  Status Read(const log::ValueRef& ref, const BufferAllocator& allocate) const override {
     {
       const base::EpochGuard guard;
       const ValueSegment* active = active_.load(std::memory_order_acquire);

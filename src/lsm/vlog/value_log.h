@@ -19,15 +19,12 @@
 #include "io/files/file_system.h"
 #include "log/record.h"
 #include "lsm/vlog/held_directory.h"
+#include "quire/buffer_allocator.h"
 #include "quire/options.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 
 namespace quire::lsm {
-
-/// Gives the place for `size` bytes; nullptr: out of memory. If a read must be repeated (a
-/// neighbour's memory changed under it), it is called again: the last memory counts.
-using AllocateFn = std::function<char*(size_t size)>;
 
 /// Values of so many bytes are read outside of an EpochGuard, and stored outside of one if they are
 /// apart from their keys: what other databases retire, and whoever opens or closes one, waits for
@@ -35,7 +32,7 @@ using AllocateFn = std::function<char*(size_t size)>;
 constexpr uint64_t kHoldUpBytes = 256 << 10;
 
 /// Copies `value` into the place that `allocate` gives. kOutOfMemory: it gave none.
-Status Deliver(Slice value, const AllocateFn& allocate);
+Status Deliver(Slice value, const BufferAllocator& allocate);
 
 struct ValueSegmentInfo {
   uint64_t id = 0;
@@ -70,7 +67,7 @@ class ValueLog {
   /// Copies the value into the place that `allocate` gives and verifies it. kCorruption names file
   /// and offset; kNotFound: there is no such segment. Cost: one pread, or one copy while the
   /// segment is the active one.
-  virtual Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const = 0;
+  virtual Status Read(const log::ValueRef& ref, const BufferAllocator& allocate) const = 0;
   /// Whether Read would succeed; in little memory, however large the value.
   virtual Status Check(const log::ValueRef& ref) const = 0;
   /// Everything appended so far durable (P2). Appends go on.
@@ -98,7 +95,7 @@ class ValueReader {
   static std::unique_ptr<ValueReader> Create(io::FileSystem& fs, const std::string& directory);
   virtual ~ValueReader() = default;
   /// As ValueLog::Read.
-  virtual Status Read(const log::ValueRef& ref, const AllocateFn& allocate) const = 0;
+  virtual Status Read(const log::ValueRef& ref, const BufferAllocator& allocate) const = 0;
   /// As ValueLog::Check.
   virtual Status Check(const log::ValueRef& ref) const = 0;
 };

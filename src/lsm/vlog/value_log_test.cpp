@@ -41,10 +41,7 @@ std::string ValueOf(uint64_t number, size_t size) {
 template <typename Reader>
 std::string Read(const Reader& reader, const log::ValueRef& ref, Code* code = nullptr) {
   std::string value;
-  const Status status = reader.Read(ref, [&value](size_t size) {
-    value.resize(size);
-    return value.data();
-  });
+  const Status status = reader.Read(ref, Into(&value));
   if (code != nullptr) *code = status.code();
   return status.ok() ? value : status.ToString();
 }

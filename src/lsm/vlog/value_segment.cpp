@@ -31,7 +31,7 @@ Result<std::unique_ptr<ValueSegment>> ValueSegment::Create(io::FileSystem& fs,
   std::unique_ptr<ValueSegment> made(new ValueSegment(header));
   QUIRE_ASSIGN_OR_RETURN(made->segment_,
                          log::Segment::Create(fs, path, header, log::Segment::Origin::kNew));
-  QUIRE_ASSIGN_OR_RETURN(made->file_, fs.Open(path, io::OpenMode::kReadWrite));
+  QUIRE_ASSIGN_OR_RETURN(made->file_, fs.Open(path, io::FileOpenMode::kReadWrite));
   made->file_bytes_.store(header.capacity, std::memory_order_release);
   made->touched_ = std::vector<std::atomic<bool>>((header.capacity - 1) / kTouchBytes + 1);
   return made;
@@ -45,7 +45,7 @@ Result<std::unique_ptr<ValueSegment>> ValueSegment::CreateAlone(io::FileSystem& 
   const uint64_t record_bytes = log::RecordSize(key.size(), value.size());
   header.capacity = log::kSegmentHeaderBytes + record_bytes;
   std::unique_ptr<ValueSegment> made(new ValueSegment(header));
-  QUIRE_ASSIGN_OR_RETURN(made->file_, fs.Open(path, io::OpenMode::kCreate));
+  QUIRE_ASSIGN_OR_RETURN(made->file_, fs.Open(path, io::FileOpenMode::kCreate));
   Status status = made->file_->Allocate(header.capacity);
   if (status.ok()) {
     std::string page(log::kSegmentHeaderBytes, '\0');

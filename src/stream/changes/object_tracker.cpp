@@ -47,7 +47,7 @@ BlockRun ObjectTracker::BlocksBehindPages() const {
   return {first, hashes_.blocks() - first};
 }
 
-Result<Changes> ObjectTracker::Find() {
+Result<Changes> ObjectTracker::DetectChanges() {
   Result<Changes> changes = base::OrOutOfMemory([&]() -> Result<Changes> {
     switch (method_) {
       case Method::kWhole:
@@ -221,7 +221,7 @@ Changes ObjectTracker::Told() {
   return changes;
 }
 
-void ObjectTracker::Taken(bool delta, uint64_t store_ns) {
+void ObjectTracker::CommitChanges(bool delta, uint64_t store_ns) {
   if (policy_ && !delta) policy_->StoredWhole(store_ns);
   pending_.Clear();
   pending_all_ = false;

@@ -5,11 +5,11 @@
 /// Threads    as stream/changes/tracker.h
 ///
 /// Invariants
-///   The result of Find is in pending_ and pending_all_ until Taken. A kept hash is that of the
-///   bytes that Find reported, or that have not changed before. In kPages with a watch, a changed
-///   block that was not reported is in a page that the watch has noted, behind the last whole page,
-///   or in marked_. A watch that rests has noted most pages, which cost nothing to store to: it is
-///   kept, for ending it costs as much as storing its pages.
+///   The result of DetectChanges is in pending_ and pending_all_ until CommitChanges. A kept hash
+///   is that of the bytes that DetectChanges reported, or that have not changed before. In kPages
+///   with a watch, a changed block that was not reported is in a page that the watch has noted,
+///   behind the last whole page, or in marked_. A watch that rests has noted most pages, which cost
+///   nothing to store to: it is kept, for ending it costs as much as storing its pages.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +57,8 @@ class ObjectTracker : public Tracker {
  public:
   ObjectTracker(char* memory, uint64_t bytes, const TrackingPlan& plan);
 
-  Result<Changes> Find() override;
-  void Taken(bool delta, uint64_t store_ns) override;
+  Result<Changes> DetectChanges() override;
+  void CommitChanges(bool delta, uint64_t store_ns) override;
   void MarkDirty(uint64_t offset, uint64_t bytes) override;
   Status Audit() override;
   const char* mechanism() const override;

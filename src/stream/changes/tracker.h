@@ -29,25 +29,26 @@ class Tracker {
   /// here, or for this memory (kProtect and kWatch need it to begin at a page), gives way to kHash,
   /// with a line to the log callback; what is less than a page, without. kAuto takes at every step
   /// what has been cheapest: no tracking, hashes, or kWatch; never kProtect, with which system
-  /// calls fail. `audited`: there will be audits; then the first Find reports all.
+  /// calls fail. `audited`: there will be audits; then the first DetectChanges reports all.
   static Result<std::unique_ptr<Tracker>> New(char* memory, uint64_t bytes, StreamDeltas deltas,
                                               bool audited = false);
   virtual ~Tracker() = default;
 
-  /// Returns the changes since the last Taken; all blocks before the first. Until Taken nothing is
-  /// forgotten: asked again, the answer has what it had and what came since. After an error, all.
-  virtual Result<Changes> Find() = 0;
-  /// The last result of Find is stored: later changes belong to the next version. `delta`: it was
-  /// stored as a delta; and how long storing took [ns], for choosing.
-  virtual void Taken(bool delta, uint64_t store_ns) = 0;
+  /// Returns the changes since the last CommitChanges; all blocks before the first. Until
+  /// CommitChanges nothing is forgotten: asked again, the answer has what it had and what came
+  /// since. After an error, all.
+  virtual Result<Changes> DetectChanges() = 0;
+  /// The last result of DetectChanges is stored: later changes belong to the next version. `delta`:
+  /// it was stored as a delta; and how long storing took [ns], for choosing.
+  virtual void CommitChanges(bool delta, uint64_t store_ns) = 0;
   /// Bytes changed that no store or system call of this process wrote. Bytes behind the end are
   /// left out.
   virtual void MarkDirty(uint64_t offset, uint64_t bytes) = 0;
-  /// Compares all blocks with the last result of Find: kCorruption, with the offset, if a change
-  /// was not reported. Between Find and Taken. Nothing to compare with (all blocks were reported):
-  /// OK.
+  /// Compares all blocks with the last result of DetectChanges: kCorruption, with the offset, if a
+  /// change was not reported. Between DetectChanges and CommitChanges. Nothing to compare with (all
+  /// blocks were reported): OK.
   virtual Status Audit() = 0;
-  /// "whole", "hash", "protect", "watch": what the next Find will use.
+  /// "whole", "hash", "protect", "watch": what the next DetectChanges will use.
   virtual const char* mechanism() const = 0;
 };
 

@@ -8,11 +8,10 @@
 
 #include "base/random.h"
 #include "io/watch/page_watch.h"
+#include "stream/changes/tracker_testing.h"
 #include "stream/log/delta.h"
 #include "stream/log/log_heap.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
-#include "stream/changes/tracker_testing.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::stream::tracker_choice_test {
@@ -31,14 +30,14 @@ TEST(Tracker, AnAuditFindsWhatNobodyNotedAndMarkDirtyTellsIt) {
     object.Step();
     ASSERT_NE(object.mechanism(), "hash");
     Change(memory.there() + 9 * kPage + 600);
-    Changes changes = object.Find();
+    Changes changes = object.DetectChanges();
     EXPECT_EQ(changes.blocks, 0u) << object.mechanism();
     const Status audit = object.tracker().Audit();
     EXPECT_EQ(audit.code(), Code::kCorruption);
     const std::string offset = std::to_string(9 * kPage + 512);
     EXPECT_NE(audit.message().find(offset), std::string::npos) << audit.message();
     object.tracker().MarkDirty(9 * kPage + 600, 1);
-    changes = object.Find();
+    changes = object.DetectChanges();
     EXPECT_EQ(changes.blocks, 1u);
     EXPECT_TRUE(object.tracker().Audit().ok());
     object.Step();
@@ -56,7 +55,7 @@ TEST(Tracker, AnAuditedObjectIsAuditedWhateverIsChosen) {
   }
   ASSERT_EQ(object.mechanism(), "watch");
   Change(memory.there() + 700 * kPage);
-  EXPECT_EQ(object.Find().blocks, 0u);
+  EXPECT_EQ(object.DetectChanges().blocks, 0u);
   EXPECT_EQ(object.tracker().Audit().code(), Code::kCorruption);
 }
 
@@ -141,13 +140,13 @@ TEST(Tracker, AChangeBetweenVersionsThatWereNotStoredIsToldWhenItIsTakenBack) {
     ASSERT_NE(object.mechanism(), "whole");
     for (int step = 0; step < 20 && object.mechanism() != "whole"; ++step) {
       for (uint64_t at = 0; at < object.bytes(); at += kBlockBytes) Change(object.data() + at);
-      object.Find();
+      object.DetectChanges();
     }
     ASSERT_EQ(object.mechanism(), "whole");
     const std::string before(object.data(), kPage);
     for (int step = 0; step < 200 && object.mechanism() == "whole"; ++step) {
       Change(object.data() + first_changed);
-      object.Find();
+      object.DetectChanges();
     }
     ASSERT_NE(object.mechanism(), "whole");
     object.Step();
@@ -268,9 +267,9 @@ class StreamContent : public ::testing::Test {
     ASSERT_OK(heap.status());
     ASSERT_OK((*heap)
                   ->Walk(true, [](Position, const Record&,
-                                  const std::vector<Entry>&) { return Status(); })
+                                  const std::vector<VersionEntry>&) { return Status(); })
                   .status());
-    Entry entry;
+    VersionEntry entry;
     entry.key = "key";
     entry.version = entry.snapshot = version;
     entry.bytes = kBytes;

@@ -47,8 +47,8 @@ INSTANTIATE_TEST_SUITE_P(Mechanisms, TrackerTest,
 
 TEST_P(TrackerTest, TellsAllFirstAndThenTheBlocksThatChanged) {
   TrackedObject object(20 * kPage + 300, GetParam());
-  EXPECT_TRUE(object.Find().all);
-  EXPECT_TRUE(object.Find().all);
+  EXPECT_TRUE(object.DetectChanges().all);
+  EXPECT_TRUE(object.DetectChanges().all);
   object.Step();
   if (!IsExact()) return;
   EXPECT_EQ(object.mechanism(), NameOf(GetParam()));
@@ -57,7 +57,7 @@ TEST_P(TrackerTest, TellsAllFirstAndThenTheBlocksThatChanged) {
   Change(object.data() + kBlockBytes - 1);
   Change(object.data() + 7 * kPage + 2 * kBlockBytes);
   Change(object.data() + object.bytes() - 1);
-  const Changes changes = object.Find();
+  const Changes changes = object.DetectChanges();
   ASSERT_FALSE(changes.all);
   ASSERT_EQ(changes.runs.size(), 3u);
   EXPECT_EQ(changes.blocks, 3u);
@@ -72,12 +72,12 @@ TEST_P(TrackerTest, ForgetsNothingUntilItIsTaken) {
   object.Step();
   object.Step();
   Change(object.data() + kPage);
-  object.Find();
+  object.DetectChanges();
   Change(object.data() + 3 * kPage);
   Change(object.data() + 19 * kPage);
-  object.Find();
+  object.DetectChanges();
   object.Step();
-  // What comes after Taken is the next version's.
+  // What comes after CommitChanges is the next version's.
   Change(object.data() + 4 * kPage);
   object.Step();
 }
@@ -92,7 +92,7 @@ TEST_P(TrackerTest, ObjectsOfAnySizeAreTracked) {
     for (int step = 0; step < 20; ++step) {
       Change(object.data() + (step % 2 == 0 ? bytes - 1 : random.Below(bytes)));
       const uint64_t changed = object.ChangedBlocks();
-      const uint64_t told = object.Find().blocks;
+      const uint64_t told = object.DetectChanges().blocks;
       if (IsExact() && bytes > kBlockBytes) {
         EXPECT_EQ(told, changed) << bytes << " bytes";
       }
@@ -152,7 +152,7 @@ TEST_P(TrackerTest, FollowsRandomStepsExactly) {
     }
     if (random.OneIn(20)) object.tracker().MarkDirty(random.Below(object.bytes()), 500);
     const uint64_t changed = object.ChangedBlocks();
-    const Changes changes = object.Find();
+    const Changes changes = object.DetectChanges();
     // What was told and not stored is told again, even if it is as it was before.
     if (IsExact() && !changes.all && stored) {
       ASSERT_EQ(changes.blocks, changed) << "seed " << kSeed << ", step " << step;
@@ -164,7 +164,7 @@ TEST_P(TrackerTest, FollowsRandomStepsExactly) {
     if (random.OneIn(10)) {
       ASSERT_TRUE(object.tracker().Audit().ok());
     }
-    object.tracker().Taken(!changes.all, changes.all ? object.bytes() / 2 : 0);
+    object.tracker().CommitChanges(!changes.all, changes.all ? object.bytes() / 2 : 0);
   }
 }
 

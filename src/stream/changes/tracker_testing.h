@@ -42,8 +42,8 @@ class TrackedObject {
   std::string mechanism() const { return tracker_->mechanism(); }
   void LetGo() { tracker_.reset(); }
 
-  Changes Find() {
-    Result<Changes> changes = tracker_->Find();
+  Changes DetectChanges() {
+    Result<Changes> changes = tracker_->DetectChanges();
     EXPECT_TRUE(changes.ok()) << changes.status().ToString();
     return changes.ok() ? std::move(*changes) : Changes{};
   }
@@ -65,10 +65,10 @@ class TrackedObject {
   /// One version: copies the tracker's results, after which the copy equals the object. Returns the
   /// bytes that were copied.
   uint64_t Step(uint64_t whole_ns = 0) {
-    const Changes changes = Find();
+    const Changes changes = DetectChanges();
     const uint64_t copied = Copy(changes);
     EXPECT_TRUE(IsCopied());
-    tracker_->Taken(!changes.all, changes.all ? whole_ns : 0);
+    tracker_->CommitChanges(!changes.all, changes.all ? whole_ns : 0);
     return copied;
   }
   bool IsCopied() const { return std::memcmp(copy_.data(), memory_, bytes_) == 0; }

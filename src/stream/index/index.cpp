@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/sync_point.h"
 #include "io/files/machine.h"
-#include "io/memory/stores.h"
+#include "io/memory/streaming_stores.h"
 
 namespace quire::stream {
 namespace {

@@ -14,13 +14,13 @@ constexpr uint64_t kKeyBytes = 64;  // for each object that the index has room f
 
 }  // namespace
 
-EntrySizes SizesOf(const Entry& entry) {
+EntrySizes SizesOf(const VersionEntry& entry) {
   const uint64_t of_entry = EntryBytes(entry.key.size(), entry.shape.extents.size());
   return {AlignUp(entry.stored, kRecordBytes) + of_entry,
           AlignUp(entry.bytes, kRecordBytes) + of_entry};
 }
 
-VersionRef RefOf(const Entry& entry, Position at) {
+VersionRef RefOf(const VersionEntry& entry, Position at) {
   return {entry.version,      entry.snapshot, at,         std::min(entry.data, at),
           entry.unix_time_ns, entry.stored,   entry.delta};
 }
@@ -39,12 +39,12 @@ void KeepReadable(std::vector<VersionRef>* refs, Position from) {
 Result<LogContents> ReadContents(LogHeap* heap, const HowToRead& how, WalkEnd* end) {
   LogContents contents;
   const auto take = [&](Position at, const Record& record,
-                        const std::vector<Entry>& entries) -> Status {
+                        const std::vector<VersionEntry>& entries) -> Status {
     if (how.go_on) QUIRE_RETURN_IF_ERROR(how.go_on());
     uint64_t whole_bytes = kRecordBytes;
     contents.commits.push_back({at, record.bytes, {}});
     Position entry_at = at + record.directory;
-    for (const Entry& entry : entries) {
+    for (const VersionEntry& entry : entries) {
       const auto object = contents.objects.try_emplace(entry.key).first;
       auto& versions = object->second;
       if (versions.empty()) contents.key_bytes += entry.key.size();

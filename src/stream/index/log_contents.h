@@ -23,7 +23,7 @@ struct EntrySizes {
   uint64_t stored = 0;
   uint64_t whole = 0;
 };
-EntrySizes SizesOf(const Entry& entry);
+EntrySizes SizesOf(const VersionEntry& entry);
 
 /// A commit that a walk met, and its entries.
 struct FoundCommit {
@@ -49,7 +49,7 @@ struct LogContents {
 };
 
 /// Returns the index record of an entry at `at`.
-VersionRef RefOf(const Entry& entry, Position at);
+VersionRef RefOf(const VersionEntry& entry, Position at);
 /// Takes away those of an object's versions, newest first, that lie below `from`, and those that
 /// rest upon one that is not there.
 void KeepReadable(std::vector<VersionRef>* refs, Position from);

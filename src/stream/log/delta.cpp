@@ -5,7 +5,7 @@
 
 #include "base/coding.h"
 #include "base/hash.h"
-#include "io/memory/stores.h"
+#include "io/memory/streaming_stores.h"
 
 namespace quire::stream {
 namespace {
@@ -17,7 +17,7 @@ uint64_t TableBytes(uint64_t run_count) {
   return AlignUp((1 + 2 * run_count) * sizeof(uint64_t), kRecordBytes);
 }
 
-Status DamagedDelta(const Entry& entry, const char* what) {
+Status DamagedDelta(const VersionEntry& entry, const char* what) {
   return Status(Code::kCorruption, "version " + std::to_string(entry.version) +
                                        " of an object, at " + std::to_string(entry.data) + ": " +
                                        what);
@@ -25,7 +25,7 @@ Status DamagedDelta(const Entry& entry, const char* what) {
 
 // The runs of a delta one after another: where each is stored, and where in the object it lies.
 template <typename Piece>
-void EachRun(const std::vector<BlockRun>& runs, uint64_t table_bytes, const Entry& entry,
+void EachRun(const std::vector<BlockRun>& runs, uint64_t table_bytes, const VersionEntry& entry,
              const Piece& piece) {
   uint64_t at = table_bytes;
   for (const BlockRun& run : runs) {
@@ -35,11 +35,11 @@ void EachRun(const std::vector<BlockRun>& runs, uint64_t table_bytes, const Entr
   }
 }
 
-bool HasRoomFor(const std::vector<BlockRun>& runs, const Entry& entry) {
+bool HasRoomFor(const std::vector<BlockRun>& runs, const VersionEntry& entry) {
   return DeltaBytes(runs, entry.bytes) == entry.stored;
 }
 
-Status ApplyPacked(const Entry& entry, const char* data, char* to) {
+Status ApplyPacked(const VersionEntry& entry, const char* data, char* to) {
   QUIRE_RETURN_IF_ERROR(CheckStored(entry, data));
   const uint64_t raw_max = entry.bytes + TableBytes(BlockCount(entry.bytes)) + kRecordBytes;
   QUIRE_ASSIGN_OR_RETURN(const std::string raw, Unpack(Slice(data, entry.stored), raw_max));
@@ -83,7 +83,7 @@ std::string EncodeRuns(const std::vector<BlockRun>& runs) {
 Result<std::vector<BlockRun>> DecodeRuns(Slice stored, uint64_t bytes, uint64_t* table_bytes) {
   const Status damaged(Code::kCorruption, "the runs of a delta are damaged");
   const uint64_t block_count = BlockCount(bytes);
-  base::Reader reader(stored);
+  base::ByteReader reader(stored);
   uint64_t count = 0;
   if (!reader.Fixed(&count) || count > block_count || TableBytes(count) > stored.size()) {
     return damaged;
@@ -111,14 +111,14 @@ uint64_t DataHash(Slice bytes) {
   return base::Checksum(bytes, DataSeed());
 }
 
-Status CheckContent(const Entry& entry, const char* bytes) {
+Status CheckContent(const VersionEntry& entry, const char* bytes) {
   if (!entry.has_content_hash || DataHash(Slice(bytes, entry.bytes)) == entry.content_hash) {
     return Status();
   }
   return DamagedDelta(entry, "put together it is not what it was");
 }
 
-Status CheckStored(const Entry& entry, const char* data) {
+Status CheckStored(const VersionEntry& entry, const char* data) {
   const uint64_t seed = DataSeed();
   const Slice stored(data, entry.stored);
   const auto damaged = [&] { return DamagedDelta(entry, "its bytes are damaged"); };
@@ -135,7 +135,7 @@ Status CheckStored(const Entry& entry, const char* data) {
   return hash == entry.checksum ? Status() : damaged();
 }
 
-Status Apply(const Entry& entry, const char* data, char* to) {
+Status Apply(const VersionEntry& entry, const char* data, char* to) {
   if (entry.packed) return ApplyPacked(entry, data, to);
   const uint64_t seed = DataSeed();
   const auto damaged = [&] { return DamagedDelta(entry, "its bytes are damaged"); };

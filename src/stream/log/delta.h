@@ -28,13 +28,13 @@ uint64_t DeltaBytes(const std::vector<BlockRun>& runs, uint64_t bytes);
 /// The checksum of bytes in one piece: of a whole version, and of what an object holds.
 uint64_t DataHash(Slice bytes);
 /// kCorruption: the entry says what all of the object hashes to, and these bytes do not.
-Status CheckContent(const Entry& entry, const char* bytes);
+Status CheckContent(const VersionEntry& entry, const char* bytes);
 /// Compares the checksum of what is stored at `data`: of its pieces one after another, each under
 /// the hash of the one before as its seed (whole, packed: one piece; a delta: table and runs).
-Status CheckStored(const Entry& entry, const char* data);
+Status CheckStored(const VersionEntry& entry, const char* data);
 /// Lays a version into `to`, which has entry.bytes; of a delta over what is there, which must be
 /// the version before. Checked while it is copied: on kCorruption anything may stand in `to`.
-Status Apply(const Entry& entry, const char* data, char* to);
+Status Apply(const VersionEntry& entry, const char* data, char* to);
 
 /// `raw` packed; empty where that makes it no smaller. kOutOfMemory.
 Result<std::string> Pack(const std::vector<Slice>& raw);

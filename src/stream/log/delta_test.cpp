@@ -17,7 +17,7 @@ Status ApplyPackedBlock(uint64_t data_bytes) {
   const std::string data(data_bytes, 'd');
   const Result<std::string> packed = Pack({table, data});
   EXPECT_OK(packed.status());
-  Entry entry;
+  VersionEntry entry;
   entry.bytes = kBytes;
   entry.stored = packed->size();
   entry.delta = true;

@@ -58,7 +58,7 @@ bool Possible(const Head& head) {
          head.relies_on % kRecordBytes == 0 && head.relies_on <= kCountMax;
 }
 
-bool ReadKept(base::Reader* reader, uint64_t count, std::vector<uint64_t>* kept) {
+bool ReadKept(base::ByteReader* reader, uint64_t count, std::vector<uint64_t>* kept) {
   kept->resize(count);
   for (uint64_t& snapshot : *kept) {
     if (!reader->Fixed(&snapshot)) return false;
@@ -83,7 +83,7 @@ Result<Identity> DecodeIdentity(Slice page, const std::string& path) {
   Identity identity;
   uint64_t magic = 0;
   uint32_t version = 0;
-  base::Reader reader(page);
+  base::ByteReader reader(page);
   if (page.size() != kPageBytes || !reader.Fixed(&magic) || magic != kLogMagic) {
     return DamagedLog(path + " is no log of a stream");
   }
@@ -131,7 +131,7 @@ Result<Head> DecodeHead(Slice page, uint64_t log_id) {
   Head head;
   uint32_t flags = 0;
   uint64_t kept_count = 0;
-  base::Reader reader(page);
+  base::ByteReader reader(page);
   bool read = true;
   for (uint64_t* field :
        {&head.sequence, &head.synced, &head.head, &head.durable, &head.boot_id, &head.keep_ms}) {
@@ -185,7 +185,7 @@ Result<Record> DecodeRecord(Slice line, uint64_t log_id, Position at) {
   Record record;
   uint32_t magic = 0;
   uint32_t kind = 0;
-  base::Reader reader(line);
+  base::ByteReader reader(line);
   const bool sealed = line.size() == kRecordBytes && reader.Fixed(&magic) &&
                       magic == kRecordMagic &&
                       Sealed(line, Seed(base::ChecksumKind::kStreamCommit, log_id, at));
@@ -232,7 +232,7 @@ class FieldWriter {
 
 }  // namespace
 
-uint64_t EncodeEntry(const Entry& entry, uint64_t log_id, Position at, char* to) {
+uint64_t EncodeEntry(const VersionEntry& entry, uint64_t log_id, Position at, char* to) {
   const uint64_t size = EntryBytes(entry.key.size(), entry.shape.extents.size());
   const uint64_t flags = (entry.delta ? kDelta : 0) | (entry.packed ? kPacked : 0) |
                          (entry.has_content_hash ? kContentHash : 0);
@@ -257,7 +257,7 @@ uint64_t EncodeEntry(const Entry& entry, uint64_t log_id, Position at, char* to)
 
 namespace {
 
-bool ReadEntry(base::Reader* reader, Entry* entry) {
+bool ReadEntry(base::ByteReader* reader, VersionEntry* entry) {
   uint32_t size = 0;
   uint16_t key_size = 0;
   uint8_t extent_count = 0;
@@ -291,20 +291,20 @@ bool ReadEntry(base::Reader* reader, Entry* entry) {
 
 }  // namespace
 
-Result<Entry> DecodeEntry(Slice bytes, uint64_t log_id, Position at) {
+Result<VersionEntry> DecodeEntry(Slice bytes, uint64_t log_id, Position at) {
   if (bytes.size() < kRecordBytes) return DamagedLog("an entry is cut off");
   const uint32_t size = base::LoadLe<uint32_t>(bytes.data());
   if (size < kRecordBytes || size > kEntryBytesMax || size > bytes.size() ||
       !Sealed(bytes.substr(0, size), Seed(base::ChecksumKind::kStreamEntry, log_id, at))) {
     return DamagedLog("an entry is damaged");
   }
-  Entry entry;
-  base::Reader reader(bytes.substr(0, size));
+  VersionEntry entry;
+  base::ByteReader reader(bytes.substr(0, size));
   if (!ReadEntry(&reader, &entry)) return DamagedLog("an entry is damaged");
   return entry;
 }
 
-StreamVersion VersionOf(const Entry& entry) {
+StreamVersion VersionOf(const VersionEntry& entry) {
   StreamVersion version;
   version.version = entry.version;
   version.snapshot = entry.snapshot;

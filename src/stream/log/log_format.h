@@ -96,7 +96,7 @@ bool IsErased(const char* line);
 Result<Record> DecodeRecord(Slice line, uint64_t log_id, Position at);
 
 /// One version of one object in a commit's directory.
-struct Entry {
+struct VersionEntry {
   std::string key;
   StreamShape shape;
   uint64_t version = 0;
@@ -114,15 +114,15 @@ struct Entry {
   uint64_t encoded = 0;
 };
 /// Into `to`, which has kEntryBytesMax; padded to whole lines. Returns the size.
-uint64_t EncodeEntry(const Entry& entry, uint64_t log_id, Position at, char* to);
+uint64_t EncodeEntry(const VersionEntry& entry, uint64_t log_id, Position at, char* to);
 /// Decodes the bytes from `at` on, as many as there may be (kEntryBytesMax, or up to the commit's
 /// end).
-Result<Entry> DecodeEntry(Slice bytes, uint64_t log_id, Position at);
+Result<VersionEntry> DecodeEntry(Slice bytes, uint64_t log_id, Position at);
 /// The size of an entry of a key with so many bytes and extents [bytes, whole lines].
 uint64_t EntryBytes(uint64_t key_bytes, uint64_t extents);
 
 /// The entry as the public interface shows it.
-StreamVersion VersionOf(const Entry& entry);
+StreamVersion VersionOf(const VersionEntry& entry);
 /// The seed of the checksums of data: the same for all places, so that a program that copies them
 /// can verify them. Their entry binds them to their place.
 uint64_t DataSeed();

@@ -15,7 +15,8 @@
 #include "io/sim/sim_file_system.h"
 #include "stream/log/delta.h"
 #include "stream/log/log_heap.h"
-#include "stream/store/streams.h"
+#include "stream/store/local_reader.h"
+#include "stream/store/writer.h"
 
 namespace quire::stream {
 namespace {
@@ -25,7 +26,7 @@ constexpr uint64_t kLogId = 99;
 constexpr uint64_t kCapacity = 16 << 10;
 constexpr uint64_t kObjectBytesMax = 1 << 20;
 
-void Append(LogHeap* heap, Entry entry, Slice data) {
+void Append(LogHeap* heap, VersionEntry entry, Slice data) {
   const uint64_t bytes = kRecordBytes + AlignUp(data.size(), kRecordBytes) +
                          EntryBytes(entry.key.size(), entry.shape.extents.size());
   if (!heap->Begin(bytes).ok()) return;
@@ -36,8 +37,8 @@ void Append(LogHeap* heap, Entry entry, Slice data) {
   heap->Commit(RecordKind::kCommit, entry.snapshot, 1);
 }
 
-Entry Whole(uint64_t version, Slice data) {
-  Entry entry;
+VersionEntry Whole(uint64_t version, Slice data) {
+  VersionEntry entry;
   entry.key = "key";
   entry.version = version;
   entry.snapshot = version;
@@ -48,8 +49,8 @@ Entry Whole(uint64_t version, Slice data) {
 }
 
 // Fields from the input; the checksum is that of the data, unless they say otherwise.
-Entry Forged(base::Reader* fields, Slice* data) {
-  Entry entry = Whole(2, Slice());
+VersionEntry Forged(base::ByteReader* fields, Slice* data) {
+  VersionEntry entry = Whole(2, Slice());
   uint8_t flags = 0;
   fields->Fixed(&entry.version);
   fields->Fixed(&entry.snapshot);
@@ -70,7 +71,7 @@ Entry Forged(base::Reader* fields, Slice* data) {
   return entry;
 }
 
-Record ForgedRecord(base::Reader* fields) {
+Record ForgedRecord(base::ByteReader* fields) {
   Record record;
   uint32_t kind = 0;
   fields->Fixed(&kind);
@@ -83,7 +84,7 @@ Record ForgedRecord(base::Reader* fields) {
   return record;
 }
 
-Head ForgedHead(base::Reader* fields, bool relies) {
+Head ForgedHead(base::ByteReader* fields, bool relies) {
   Head head;
   uint32_t finished = 0;
   uint8_t kept = 0;
@@ -150,7 +151,7 @@ void ReadAll(io::FileSystem& fs) {
 }
 
 void Run(uint8_t choices, Slice input) {
-  base::Reader fields(input);
+  base::ByteReader fields(input);
   const std::unique_ptr<io::SimFileSystem> fs = io::NewSimFileSystem();
   QUIRE_CHECK(fs->MakeDirectory("/place").ok() && fs->MakeDirectory("/place/store").ok());
   Head head;
@@ -173,7 +174,7 @@ void Run(uint8_t choices, Slice input) {
     input = fields.rest();
     if ((choices & 1) != 0) {
       Slice data;
-      const Entry entry = Forged(&fields, &data);
+      const VersionEntry entry = Forged(&fields, &data);
       Append(heap->get(), entry, data);
     }
   }

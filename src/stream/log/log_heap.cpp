@@ -20,7 +20,7 @@ std::string Sizes(uint64_t needed, uint64_t free) {
 
 // The sizes of a whole version follow from what is stored. A delta may be far smaller than its
 // object, also if it is packed: its size must be that of the whole version it rests upon (ChainOf).
-bool HasPossibleSizes(const Entry& entry) {
+bool HasPossibleSizes(const VersionEntry& entry) {
   if (entry.delta) return true;
   constexpr uint64_t kPackedAtMost = 256;  // LZ4 makes no more of a byte
   return entry.packed ? entry.bytes / kPackedAtMost <= entry.stored : entry.stored == entry.bytes;
@@ -68,7 +68,8 @@ Status LogHeap::Create(io::FileSystem& fs, const std::string& path, const Identi
   const std::string temporary = path + ".tmp";
   QUIRE_ASSIGN_OR_RETURN(const bool left_over, fs.Exists(temporary));
   if (left_over) QUIRE_RETURN_IF_ERROR(fs.Unlink(temporary));
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(temporary, io::OpenMode::kCreate));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
+                         fs.Open(temporary, io::FileOpenMode::kCreate));
   Status status = file->Allocate(kLogHeaderBytes + identity.capacity);
   if (status.ok()) status = file->WriteAt(0, EncodeIdentity(identity));
   const std::string page = EncodeHead(head, identity.log_id);
@@ -86,13 +87,14 @@ LogHeap::LogHeap(Identity identity, std::unique_ptr<io::MappedFile> map)
     : identity_(std::move(identity)), memory_(std::move(map)) {}
 
 Result<Identity> LogHeap::IdentityAt(io::FileSystem& fs, const std::string& path) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
+                         fs.Open(path, io::FileOpenMode::kRead));
   return IdentityIn(file.get());
 }
 
 Result<std::unique_ptr<LogHeap>> LogHeap::Open(io::FileSystem& fs, const std::string& path,
                                                io::MapMode mode) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::OpenMode::kRead));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs.Open(path, io::FileOpenMode::kRead));
   QUIRE_ASSIGN_OR_RETURN(Identity identity, IdentityIn(file.get()));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   if (size < kLogHeaderBytes || size - kLogHeaderBytes < identity.capacity) {
@@ -143,7 +145,7 @@ Result<Record> LogHeap::CheckedRecord(Position at) const {
   return record;
 }
 
-Result<Entry> LogHeap::EntryAt(Position at) const {
+Result<VersionEntry> LogHeap::EntryAt(Position at) const {
   uint64_t bytes = std::min(RestOf(at), kRecordBytes);
   QUIRE_RETURN_IF_ERROR(CheckReadable(at, bytes));
   if (bytes == kRecordBytes) {
@@ -151,7 +153,7 @@ Result<Entry> LogHeap::EntryAt(Position at) const {
     bytes = std::clamp<uint64_t>(base::LoadLe<uint32_t>(At(at)), kRecordBytes, bytes_max);
     QUIRE_RETURN_IF_ERROR(CheckReadable(at, bytes));
   }
-  Result<Entry> entry = DecodeEntry(Slice(At(at), bytes), identity_.log_id, at);
+  Result<VersionEntry> entry = DecodeEntry(Slice(At(at), bytes), identity_.log_id, at);
   if (!entry.ok()) return DamagedAt(path(), at, "an entry is damaged");
   if (entry->stored > RestOf(entry->data) || !HasPossibleSizes(*entry)) {
     return DamagedAt(path(), at, "an entry gives impossible sizes");
@@ -161,13 +163,13 @@ Result<Entry> LogHeap::EntryAt(Position at) const {
 
 // A loss of power may leave the record of a commit over the entries of one that was lost earlier,
 // at the same position: these verify, too, and their data does.
-Result<std::vector<Entry>> LogHeap::EntriesOf(Position at, const Record& record) const {
-  std::vector<Entry> entries;
+Result<std::vector<VersionEntry>> LogHeap::EntriesOf(Position at, const Record& record) const {
+  std::vector<VersionEntry> entries;
   Position next = at + record.directory;
   uint64_t hash = 0;
   for (uint32_t i = 0; i < record.entry_count; ++i) {
     if (next - at >= record.bytes) return DamagedAt(path(), at, "a commit lacks entries");
-    QUIRE_ASSIGN_OR_RETURN(Entry entry, EntryAt(next));
+    QUIRE_ASSIGN_OR_RETURN(VersionEntry entry, EntryAt(next));
     const bool inside = entry.data >= at + kRecordBytes && entry.data <= at + record.directory &&
                         entry.stored <= at + record.directory - entry.data;
     if (!inside) return DamagedAt(path(), next, "an entry gives impossible sizes");
@@ -181,7 +183,7 @@ Result<std::vector<Entry>> LogHeap::EntriesOf(Position at, const Record& record)
   return entries;
 }
 
-Status LogHeap::CheckData(const Entry& entry) const {
+Status LogHeap::CheckData(const VersionEntry& entry) const {
   QUIRE_RETURN_IF_ERROR(CheckReadable(entry.data, entry.stored));
   return CheckStored(entry, At(entry.data)).WithContext(path());
 }
@@ -193,7 +195,7 @@ Result<WalkEnd> LogHeap::Walk(bool check_data, const VisitCommit& visit) {
     const Result<Record> record = CheckedRecord(at);
     if (!record.ok() && record.status().code() != Code::kCorruption) return record.status();
     if (!record.ok()) break;
-    Result<std::vector<Entry>> entries = EntriesOf(at, *record);
+    Result<std::vector<VersionEntry>> entries = EntriesOf(at, *record);
     end.status = entries.status();
     for (size_t i = 0; check_data && end.status.ok() && i < entries->size(); ++i) {
       end.status = CheckData((*entries)[i]);
@@ -283,7 +285,7 @@ uint64_t LogHeap::Append(Slice bytes, uint64_t seed) {
   return memory_.StoreHashed(OffsetOf(at), bytes, seed);
 }
 
-char* LogHeap::Room(uint64_t bytes) {
+char* LogHeap::RoomFor(uint64_t bytes) {
   const Position at = cursor_;
   cursor_ += AlignUp(bytes, kRecordBytes);
   QUIRE_CHECK(cursor_ <= limit_);
@@ -294,7 +296,7 @@ void LogHeap::Filled(Position at, uint64_t bytes) {
   memory_.Filled(OffsetOf(at), bytes);
 }
 
-Position LogHeap::AppendEntry(const Entry& entry) {
+Position LogHeap::AppendEntry(const VersionEntry& entry) {
   const Position at = cursor_;
   if (entry_count_++ == 0) directory_ = at;
   char bytes[kEntryBytesMax];

@@ -25,8 +25,8 @@
 namespace quire::stream {
 
 /// Called by a walk for each commit; an error ends the walk.
-using VisitCommit =
-    std::function<Status(Position at, const Record& record, const std::vector<Entry>& entries)>;
+using VisitCommit = std::function<Status(Position at, const Record& record,
+                                         const std::vector<VersionEntry>& entries)>;
 
 /// The end of a walk, and its reason.
 struct WalkEnd {
@@ -67,11 +67,11 @@ class LogHeap {
     return memory_.TouchReadable(OffsetOf(at), std::min(bytes, RestOf(at)));
   }
   /// The entry at `at`. kCorruption, kIo.
-  Result<Entry> EntryAt(Position at) const;
+  Result<VersionEntry> EntryAt(Position at) const;
   /// The commit that begins at `at`, without its entries. kCorruption: there is none. kIo.
   Result<Record> RecordAt(Position at) const;
   /// The entries of that commit. kCorruption, kIo.
-  Result<std::vector<Entry>> EntriesOf(Position at, const Record& record) const;
+  Result<std::vector<VersionEntry>> EntriesOf(Position at, const Record& record) const;
 
   /// Walks from the head until no commit follows; with `check_data` also verifies the data's
   /// checksums. Sets the tail there. A page that cannot be read is an error (kIo), not an end.
@@ -105,10 +105,10 @@ class LogHeap {
   /// Stores bytes there; XXH3-64 of them under `seed`.
   uint64_t Append(Slice bytes, uint64_t seed);
   /// Skips `bytes` that the caller fills, and reports by Filled.
-  char* Room(uint64_t bytes);
+  char* RoomFor(uint64_t bytes);
   void Filled(Position at, uint64_t bytes);
   /// After all data: an entry of the commit's directory. Returns where it lies.
-  Position AppendEntry(const Entry& entry);
+  Position AppendEntry(const VersionEntry& entry);
   /// Fence, record, fence. The tail is behind it.
   void Commit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns);
 
@@ -140,7 +140,7 @@ class LogHeap {
   uint64_t OffsetOf(Position at) const { return kLogHeaderBytes + at % identity_.capacity; }
   uint64_t RestOf(Position at) const { return identity_.capacity - at % identity_.capacity; }
   Result<Record> CheckedRecord(Position at) const;
-  Status CheckData(const Entry& entry) const;
+  Status CheckData(const VersionEntry& entry) const;
   void Skip(uint64_t bytes);
   Status SyncBytes(uint64_t offset, uint64_t size);
   Status SyncRange(Position from, Position to);

@@ -6,13 +6,13 @@
 namespace quire::stream {
 
 void LogMemory::Store(uint64_t offset, Slice bytes) {
-  io::StoreLines(map_->data() + offset, bytes.data(), bytes.size(), kind_);
+  io::StreamingCopy(map_->data() + offset, bytes.data(), bytes.size(), kind_);
   Stored(offset, AlignUp(bytes.size(), io::kLineBytes));
 }
 
 uint64_t LogMemory::StoreHashed(uint64_t offset, Slice bytes, uint64_t seed) {
   const uint64_t hash =
-      io::StoreLinesHashed(map_->data() + offset, bytes.data(), bytes.size(), seed, kind_);
+      io::StreamingCopyHashed(map_->data() + offset, bytes.data(), bytes.size(), seed, kind_);
   Stored(offset, AlignUp(bytes.size(), io::kLineBytes));
   return hash;
 }
@@ -32,7 +32,7 @@ void LogMemory::Stored(uint64_t offset, uint64_t size) {
 }
 
 void LogMemory::Fence() {
-  io::StoreFence();
+  io::DrainStreamingStores();
   map_->Stored(0, 0);
   if (observer_ != nullptr) observer_->OnFence();
 }

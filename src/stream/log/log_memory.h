@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "io/files/file_system.h"
-#include "io/memory/stores.h"
+#include "io/memory/streaming_stores.h"
 
 namespace quire::stream {
 

@@ -32,7 +32,7 @@ void PackChunk(Slice raw, std::string* packed) {
   packed->resize(at + sizeof(uint32_t) + static_cast<size_t>(size));
 }
 
-bool UnpackChunk(base::Reader* reader, char* to, uint64_t size) {
+bool UnpackChunk(base::ByteReader* reader, char* to, uint64_t size) {
   uint32_t head = 0;
   Slice packed;
   if (!reader->Fixed(&head) || !reader->Bytes(head & ~kUnpacked, &packed)) return false;
@@ -73,7 +73,7 @@ Result<std::string> Pack(const std::vector<Slice>& raw) {
 }
 
 Result<std::string> Unpack(Slice packed, uint64_t bytes_max) {
-  base::Reader reader(packed);
+  base::ByteReader reader(packed);
   uint64_t raw_bytes = 0;
   if (!reader.Fixed(&raw_bytes) || raw_bytes > bytes_max) return DamagedPacking();
   try {

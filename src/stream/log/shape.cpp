@@ -26,13 +26,6 @@ constexpr std::array<Element, stream::kElementTypes> kElements = {{{1, "bytes"},
                                                                    {8, "complex64"},
                                                                    {16, "complex128"}}};
 
-PlaceFunction IntoText(std::string* bytes) {
-  return [bytes](size_t size) {
-    bytes->resize(size);
-    return bytes->data();
-  };
-}
-
 }  // namespace
 
 uint64_t ElementBytes(ElementType element) {
@@ -46,11 +39,11 @@ const char* ElementName(ElementType element) {
 }
 
 Status StreamReader::Get(Slice key, uint64_t version, std::string* bytes) {
-  return Get(key, version, IntoText(bytes));
+  return Get(key, version, Into(bytes));
 }
 
 Status StreamReader::GetAt(Slice key, uint64_t snapshot, std::string* bytes) {
-  return GetAt(key, snapshot, IntoText(bytes));
+  return GetAt(key, snapshot, Into(bytes));
 }
 
 namespace stream {

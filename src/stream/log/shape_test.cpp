@@ -70,7 +70,7 @@ TEST(Shape, AProductThatOverflowsIsRefused) {
 // A log whose checksums are right may say what it likes: who prints rows divides by extents.
 TEST(Shape, AnEntryWhoseShapeIsNotItsBytesIsNone) {
   const auto decode = [](const StreamShape& shape) {
-    Entry entry;
+    VersionEntry entry;
     entry.key = "key";
     entry.bytes = entry.stored = 32;
     entry.shape = shape;

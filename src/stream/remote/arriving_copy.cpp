@@ -1,14 +1,14 @@
 #include "stream/remote/arriving_copy.h"
 
 #include "base/out_of_memory.h"
-#include "stream/store/streams.h"
+#include "stream/store/local_reader.h"
 
 namespace quire::stream {
 
 Status ArrivingCopy::Begin(const Arrival& arrival) {
   QUIRE_ASSIGN_OR_RETURN(mirror_, open_mirror_());
   QUIRE_ASSIGN_OR_RETURN(auto from, RoomAt(*mirror_, arrival.at, arrival.bytes));
-  QUIRE_ASSIGN_OR_RETURN(char* const to, CallPlace(place_, arrival.bytes));
+  QUIRE_ASSIGN_OR_RETURN(char* const to, CallAllocator(allocate_, arrival.bytes));
   copy_.emplace(to, from.get(), arrival.bytes, DataSeed());
   told_ = {arrival.at, arrival.bytes, 0};
   from_ = std::move(from);

@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "io/memory/stores.h"
+#include "io/memory/streaming_stores.h"
 #include "quire/database.h"
 #include "quire/status.h"
 #include "quire/stream.h"
@@ -25,15 +25,15 @@ class ArrivingCopy {
   /// Opens the mirror, or has it.
   using OpenMirror = std::function<Result<std::shared_ptr<StreamReader>>()>;
 
-  /// `place` gives the place for the bytes, and outlives the copy.
-  ArrivingCopy(OpenMirror open_mirror, const PlaceFunction& place)
-      : open_mirror_(std::move(open_mirror)), place_(place) {}
+  /// `allocate` gives memory for the bytes, and outlives the copy.
+  ArrivingCopy(OpenMirror open_mirror, const BufferAllocator& allocate)
+      : open_mirror_(std::move(open_mirror)), allocate_(allocate) {}
 
   /// Copies what has come by now. The notices may contain anything: one that does not fit the
   /// mirror, or the notices before it, ends the copy.
   void Arrive(const Arrival& arrival);
-  /// Copies the rest, once the daemon has answered. Whether the bytes are where `place` said, and
-  /// what the answer says of them; if not, the version is to be read as any other.
+  /// Copies the rest, once the daemon has answered. Whether the bytes are where `allocate` said,
+  /// and what the answer says of them; if not, the version is to be read as any other.
   bool Finish(const FetchBody& fetched);
 
  private:
@@ -41,7 +41,7 @@ class ArrivingCopy {
   bool Begins(const Arrival& arrival);
 
   const OpenMirror open_mirror_;
-  const PlaceFunction& place_;
+  const BufferAllocator& allocate_;
   std::shared_ptr<StreamReader> mirror_;
   std::shared_ptr<const char> from_;  // held of it; null: nothing came, or the copy has ended
   std::optional<io::HashedCopy> copy_;

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "stream/log/delta.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/mirror.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::stream::arriving_copy_test {
@@ -47,12 +47,12 @@ class ArrivingCopyTest : public ::testing::Test {
   static FetchBody Answer(uint64_t version) { return {Told(version), DataHash(Bytes(version))}; }
 
   // The daemon's room for a version.
-  Room Begin(uint64_t version) {
-    const Result<Room> room = mirror_->Reserve("T", Told(version));
+  Reservation Begin(uint64_t version) {
+    const Result<Reservation> room = mirror_->Reserve("T", Told(version));
     EXPECT_OK(room.status());
-    return room.ok() ? *room : Room{nullptr, 0};
+    return room.ok() ? *room : Reservation{nullptr, 0};
   }
-  static Arrival Come(const Room& room, uint64_t version, uint64_t from, uint64_t to) {
+  static Arrival Come(const Reservation& room, uint64_t version, uint64_t from, uint64_t to) {
     const std::string bytes = Bytes(version);
     std::copy(bytes.begin() + static_cast<ptrdiff_t>(from),
               bytes.begin() + static_cast<ptrdiff_t>(to), room.bytes + from);
@@ -60,12 +60,12 @@ class ArrivingCopyTest : public ::testing::Test {
   }
   Status Commit(uint64_t version) { return mirror_->Commit(DataHash(Bytes(version))); }
   Status Fetch(uint64_t version) {
-    const Room room = Begin(version);
+    const Reservation room = Begin(version);
     (void)Come(room, version, 0, kSize);
     return Commit(version);
   }
 
-  PlaceFunction Place() {
+  BufferAllocator Memory() {
     return [this](size_t size) {
       ++places_;
       got_.assign(size, '-');
@@ -81,12 +81,12 @@ class ArrivingCopyTest : public ::testing::Test {
   std::shared_ptr<StreamReader> reader_;
   std::string got_;
   int places_ = 0;
-  const PlaceFunction place_ = Place();
-  ArrivingCopy copy_{TheMirror(), place_};
+  const BufferAllocator allocate_ = Memory();
+  ArrivingCopy copy_{TheMirror(), allocate_};
 };
 
 TEST_F(ArrivingCopyTest, HasTheBytesWhenTheAnswerComes) {
-  const Room room = Begin(1);
+  const Reservation room = Begin(1);
   copy_.Arrive({room.at, kSize, 0});
   for (uint64_t at = 0; at + kPiece < kSize; at += kPiece) {
     copy_.Arrive(Come(room, 1, at, at + kPiece));
@@ -106,21 +106,21 @@ TEST_F(ArrivingCopyTest, IsNoneWhereNothingCame) {
 }
 
 TEST_F(ArrivingCopyTest, IsNoneOfOtherBytesThanTheAnswers) {
-  const Room room = Begin(1);
+  const Reservation room = Begin(1);
   copy_.Arrive(Come(room, 1, 0, kPiece));
   room.bytes[kPiece - 1] ^= 1;  // after it was copied: the copy has what it was
   (void)Come(room, 1, kPiece, kSize);
   EXPECT_TRUE(copy_.Finish(Answer(1)));
-  ArrivingCopy other(TheMirror(), place_);
+  ArrivingCopy other(TheMirror(), allocate_);
   other.Arrive({room.at, kSize, kSize});
   EXPECT_FALSE(other.Finish(Answer(1)));
-  ArrivingCopy of_another_version(TheMirror(), place_);
+  ArrivingCopy of_another_version(TheMirror(), allocate_);
   of_another_version.Arrive(Come(room, 1, 0, kSize));
   EXPECT_FALSE(of_another_version.Finish(Answer(2)));
-  ArrivingCopy without_hash(TheMirror(), place_);
+  ArrivingCopy without_hash(TheMirror(), allocate_);
   without_hash.Arrive(Come(room, 1, 0, kSize));
   EXPECT_FALSE(without_hash.Finish({Told(1), std::nullopt}));
-  ArrivingCopy of_another_size(TheMirror(), place_);
+  ArrivingCopy of_another_size(TheMirror(), allocate_);
   of_another_size.Arrive(Come(room, 1, 0, kSize));
   FetchBody longer = Answer(1);
   longer.version.bytes = kSize + 1;
@@ -128,10 +128,10 @@ TEST_F(ArrivingCopyTest, IsNoneOfOtherBytesThanTheAnswers) {
 }
 
 TEST_F(ArrivingCopyTest, EndsWhereWhatIsToldFitsNothing) {
-  const Room room = Begin(1);
+  const Reservation room = Begin(1);
   const Arrival whole = Come(room, 1, 0, kSize);
   const auto ends = [&](const std::vector<Arrival>& told) {
-    ArrivingCopy copy(TheMirror(), place_);
+    ArrivingCopy copy(TheMirror(), allocate_);
     for (const Arrival& arrival : told) copy.Arrive(arrival);
     return !copy.Finish(Answer(1));
   };
@@ -148,7 +148,7 @@ TEST_F(ArrivingCopyTest, EndsWhereTheLogHasNoSuchRoom) {
   const uint64_t at = Begin(1).at;
   const uint64_t rest = kLogBytes - at % kLogBytes;
   const auto places = [&](const Arrival& arrival) {
-    ArrivingCopy copy(TheMirror(), place_);
+    ArrivingCopy copy(TheMirror(), allocate_);
     copy.Arrive(arrival);
     return std::exchange(places_, 0);
   };
@@ -160,12 +160,12 @@ TEST_F(ArrivingCopyTest, EndsWhereTheLogHasNoSuchRoom) {
 }
 
 TEST_F(ArrivingCopyTest, IsNoneWhereTheProgramGivesNoPlace) {
-  const PlaceFunction none = [](size_t) { return nullptr; };
+  const BufferAllocator none = [](size_t) { return nullptr; };
   ArrivingCopy copy(TheMirror(), none);
   copy.Arrive(Come(Begin(1), 1, 0, kSize));
   EXPECT_FALSE(copy.Finish(Answer(1)));
   for (const bool memory : {true, false}) {
-    const PlaceFunction throws = [memory](size_t) -> char* {
+    const BufferAllocator throws = [memory](size_t) -> char* {
       if (memory) throw std::bad_alloc();
       throw std::runtime_error("not so many");
     };
@@ -177,13 +177,13 @@ TEST_F(ArrivingCopyTest, IsNoneWhereTheProgramGivesNoPlace) {
 
 TEST_F(ArrivingCopyTest, HoldsTheRoomUntilItEnds) {
   copy_.Arrive(Come(Begin(1), 1, 0, kPiece));
-  const Room room = Begin(1);  // as at first: nothing was committed
+  const Reservation room = Begin(1);  // as at first: nothing was committed
   (void)Come(room, 1, 0, kSize);
   ASSERT_OK(Commit(1));
   // The log has room for five, and what is copied is pulled away by none of them.
   Status status;
   for (uint64_t version = 2; status.ok() && version < 20; ++version) {
-    const Result<Room> next = mirror_->Reserve("T", Told(version));
+    const Result<Reservation> next = mirror_->Reserve("T", Told(version));
     status = next.status();
     if (!status.ok()) break;
     (void)Come(*next, version, 0, kSize);
@@ -196,7 +196,7 @@ TEST_F(ArrivingCopyTest, HoldsTheRoomUntilItEnds) {
 }
 
 TEST_F(ArrivingCopyTest, EndsWhereItComesTooLate) {
-  const Room room = Begin(1);
+  const Reservation room = Begin(1);
   const Arrival whole = Come(room, 1, 0, kSize);
   ASSERT_OK(Commit(1));
   for (uint64_t version = 2; version < 20; ++version) ASSERT_OK(Fetch(version));

@@ -13,7 +13,8 @@
 #include "stream/remote/arriving_copy.h"
 #include "stream/remote/daemon_client.h"
 #include "stream/remote/request.h"
-#include "stream/store/streams.h"
+#include "stream/store/local_reader.h"
+#include "stream/store/mirror.h"
 
 namespace quire::stream {
 namespace {
@@ -101,7 +102,7 @@ class RemoteReader : public StreamReader {
       : fs_(fs), place_(place), part_(std::move(part)), timeout_ms_(timeout_ms), daemon_(place) {}
 
   Result<StateBody> State() {
-    QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(Asked(Operation::kState)));
+    QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(Asked(RequestOperation::kState)));
     return DecodeState(body);
   }
 
@@ -115,11 +116,11 @@ class RemoteReader : public StreamReader {
     QUIRE_ASSIGN_OR_RETURN(const StateBody state, State());
     return state.finished;
   }
-  Status Get(Slice key, uint64_t version, const PlaceFunction& place) override {
-    return GetWanted({key, version, false}, place);
+  Status Get(Slice key, uint64_t version, const BufferAllocator& allocate) override {
+    return GetWanted({key, version, false}, allocate);
   }
-  Status GetAt(Slice key, uint64_t snapshot, const PlaceFunction& place) override {
-    return GetWanted({key, snapshot, true}, place);
+  Status GetAt(Slice key, uint64_t snapshot, const BufferAllocator& allocate) override {
+    return GetWanted({key, snapshot, true}, allocate);
   }
   Result<std::unique_ptr<StreamView>> View(Slice key, uint64_t version) override {
     return ViewWanted({key, version, false});
@@ -133,14 +134,14 @@ class RemoteReader : public StreamReader {
   using Mirrored = std::shared_ptr<StreamReader>;
   using Use = std::function<Status(const Mirrored& mirror, const FetchBody& fetched)>;
 
-  Request Asked(Operation operation) const {
+  Request Asked(RequestOperation operation) const {
     Request request;
     request.operation = operation;
     request.part = part_;
     return request;
   }
   // kNotFound at once for a key that no object can have: it might not even fit into a request.
-  Result<Request> Asked(Operation operation, Slice key) const {
+  Result<Request> Asked(RequestOperation operation, Slice key) const {
     if (key.empty() || key.size() > kKeyBytesMax) {
       return Status(Code::kNotFound, "no object has a key of " + std::to_string(key.size()) +
                                          " bytes; keys have 1 to " + std::to_string(kKeyBytesMax));
@@ -153,7 +154,7 @@ class RemoteReader : public StreamReader {
     QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("the stream reader"));
     return daemon_.Call(request, DeadlineIn(timeout_ms_), on_arrival);
   }
-  Status GetWanted(const Wanted& wanted, const PlaceFunction& place);
+  Status GetWanted(const Wanted& wanted, const BufferAllocator& allocate);
   Result<std::unique_ptr<StreamView>> ViewWanted(const Wanted& wanted);
   Status ReadFetched(const Wanted& wanted, const OnArrival& on_arrival, const Use& use);
   Result<Mirrored> TheMirror();
@@ -172,7 +173,7 @@ class RemoteReader : public StreamReader {
 Result<std::vector<std::string>> RemoteReader::Objects() {
   std::vector<std::string> all;
   for (bool more = true; more;) {
-    Request request = Asked(Operation::kObjects);
+    Request request = Asked(RequestOperation::kObjects);
     if (!all.empty()) request.key = all.back();
     QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(request));
     QUIRE_ASSIGN_OR_RETURN(ObjectsBody some, DecodeObjects(body));
@@ -190,7 +191,7 @@ Result<std::vector<std::string>> RemoteReader::Objects() {
 Result<std::vector<StreamVersion>> RemoteReader::Versions(Slice key) {
   std::vector<StreamVersion> all;
   for (bool more = true; more;) {
-    QUIRE_ASSIGN_OR_RETURN(Request request, Asked(Operation::kVersions, key));
+    QUIRE_ASSIGN_OR_RETURN(Request request, Asked(RequestOperation::kVersions, key));
     if (!all.empty()) request.number = all.back().version;
     QUIRE_ASSIGN_OR_RETURN(const std::string body, Ask(request));
     QUIRE_ASSIGN_OR_RETURN(VersionsBody some, DecodeVersions(body));
@@ -229,7 +230,7 @@ Status RemoteReader::ReadFetched(const Wanted& wanted, const OnArrival& on_arriv
       !wanted.at_snapshot && damaged_->Contain(std::string(wanted.key), wanted.number);
   uint64_t damaged = known ? wanted.number : 0;
   for (int attempt = 0; attempt < kRemoteAttempts; ++attempt) {
-    QUIRE_ASSIGN_OR_RETURN(Request request, Asked(Operation::kFetch, wanted.key));
+    QUIRE_ASSIGN_OR_RETURN(Request request, Asked(RequestOperation::kFetch, wanted.key));
     request.number = wanted.number;
     request.at_snapshot = wanted.at_snapshot;
     request.have = damaged;
@@ -257,13 +258,13 @@ Status RemoteReader::ReadFetched(const Wanted& wanted, const OnArrival& on_arriv
   return status;
 }
 
-Status RemoteReader::GetWanted(const Wanted& wanted, const PlaceFunction& place) {
-  ArrivingCopy copy([this] { return TheMirror(); }, place);
+Status RemoteReader::GetWanted(const Wanted& wanted, const BufferAllocator& allocate) {
+  ArrivingCopy copy([this] { return TheMirror(); }, allocate);
   const auto on_arrival = [&copy](const Arrival& arrival) { copy.Arrive(arrival); };
   return ReadFetched(wanted, on_arrival, [&](const Mirrored& mirror, const FetchBody& fetched) {
     if (copy.Finish(fetched)) return Status();
     QUIRE_ASSIGN_OR_RETURN(const auto held, MirroredView(*mirror, wanted.key, fetched.version));
-    return mirror->Get(wanted.key, fetched.version.version, place);
+    return mirror->Get(wanted.key, fetched.version.version, allocate);
   });
 }
 
@@ -286,7 +287,7 @@ Result<uint64_t> RemoteReader::Wait(uint64_t after, uint64_t timeout_ms) {
   for (;;) {
     const uint64_t now = io::RealClock().NowNs();
     const uint64_t left_ms = deadline > now ? (deadline - now) / base::kNsPerMs : 0;
-    Request request = Asked(Operation::kWait);
+    Request request = Asked(RequestOperation::kWait);
     request.number = after;
     request.timeout_ms = std::min(left_ms, kWaitMsMax);
     // The answer has its own time to travel.

@@ -58,7 +58,7 @@ class Fields {
   Slice rest() const { return reader_.rest(); }
 
  private:
-  base::Reader reader_;
+  base::ByteReader reader_;
   bool ok_ = true;
 };
 
@@ -75,15 +75,15 @@ StorePart TakePart(Fields* fields) {
 }
 
 Status CheckRequest(const Request& request) {
-  if (request.operation == Operation::kRegister) {
-    for (const ToldPart& told : request.parts) {
+  if (request.operation == RequestOperation::kRegister) {
+    for (const RegisteredPart& told : request.parts) {
       if (!io::CheckName(told.part.store).ok()) return DamagedRequest("name of a store");
     }
     return Status();
   }
   if (!io::CheckName(request.part.store).ok()) return DamagedRequest("name of a store");
-  const bool keyed =
-      request.operation == Operation::kVersions || request.operation == Operation::kFetch;
+  const bool keyed = request.operation == RequestOperation::kVersions ||
+                     request.operation == RequestOperation::kFetch;
   if (keyed && request.key.empty()) return DamagedRequest("key");
   return Status();
 }
@@ -168,7 +168,7 @@ std::string EncodeRequest(const Request& request) {
   base::PutVarint(&bytes, request.timeout_ms);
   base::PutLengthPrefixed(&bytes, request.address);
   base::PutVarint(&bytes, request.parts.size());
-  for (const ToldPart& told : request.parts) {
+  for (const RegisteredPart& told : request.parts) {
     PutPart(&bytes, told.part);
     base::PutVarint(&bytes, told.newest_ns);
   }
@@ -180,11 +180,11 @@ Result<Request> DecodeRequest(Slice bytes) {
   Fields fields(bytes);
   Request request;
   const uint8_t operation = fields.Byte();
-  if (operation < static_cast<uint8_t>(Operation::kState) ||
-      operation > static_cast<uint8_t>(Operation::kLookup)) {
+  if (operation < static_cast<uint8_t>(RequestOperation::kState) ||
+      operation > static_cast<uint8_t>(RequestOperation::kLookup)) {
     return DamagedRequest("operation");
   }
-  request.operation = static_cast<Operation>(operation);
+  request.operation = static_cast<RequestOperation>(operation);
   request.part = TakePart(&fields);
   request.key = fields.Text(kKeyBytesMax);
   request.number = fields.Number();
@@ -203,7 +203,7 @@ Result<Request> DecodeRequest(Slice bytes) {
   return request;
 }
 
-uint64_t EncodedPartBytes(const ToldPart& part) {
+uint64_t EncodedPartBytes(const RegisteredPart& part) {
   return part.part.store.size() + 18;
 }
 

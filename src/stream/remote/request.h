@@ -20,7 +20,7 @@
 
 namespace quire::stream {
 
-enum class Operation : uint8_t {
+enum class RequestOperation : uint8_t {
   kState = 1,     ///< the newest snapshot of a part, and whether its writer has finished
   kObjects = 2,   ///< keys behind `key`, in order
   kVersions = 3,  ///< versions of `key` below `number` (0: all), newest first
@@ -52,10 +52,10 @@ struct StorePart {
 };
 
 /// A daemon's registration of one of its parts.
-struct ToldPart {
+struct RegisteredPart {
   StorePart part;
   uint64_t newest_ns = 0;  ///< unix time of its newest version; kWrittenNow
-  bool operator==(const ToldPart& other) const {
+  bool operator==(const RegisteredPart& other) const {
     return part == other.part && newest_ns == other.newest_ns;
   }
 };
@@ -63,7 +63,7 @@ struct ToldPart {
 constexpr uint64_t kWrittenNow = UINT64_MAX;
 
 struct Request {
-  Operation operation = Operation::kState;
+  RequestOperation operation = RequestOperation::kState;
   StorePart part;
   std::string key;
   uint64_t number = 0;          ///< kVersions, kWait: see above; kFetch: which, 0 the newest
@@ -75,14 +75,14 @@ struct Request {
                                 ///< the bytes are sent
   uint64_t timeout_ms = 0;      ///< kWait
   std::string address;          ///< kRegister; without a host: that of the sender
-  std::vector<ToldPart> parts;  ///< kRegister
+  std::vector<RegisteredPart> parts;  ///< kRegister
 };
 
 std::string EncodeRequest(const Request& request);
 /// kCorruption : it is invalid, or contains impossible values.
 Result<Request> DecodeRequest(Slice bytes);
 /// How many bytes a part takes in kRegister, at most.
-uint64_t EncodedPartBytes(const ToldPart& part);
+uint64_t EncodedPartBytes(const RegisteredPart& part);
 
 /// The result, and the body if it is OK.
 std::string EncodeAnswer(const Status& status, Slice body);

@@ -17,7 +17,7 @@ void RunRequest(Slice bytes) {
   const auto request = DecodeRequest(bytes);
   if (!request.ok()) return;
   QUIRE_CHECK(request->timeout_ms <= kWaitMsMax && request->key.size() <= kKeyBytesMax);
-  if (request->operation != Operation::kRegister) {
+  if (request->operation != RequestOperation::kRegister) {
     QUIRE_CHECK(io::CheckName(request->part.store).ok());
   }
   const std::string encoded = EncodeRequest(*request);

@@ -38,7 +38,8 @@ class RequestQueue : public ::testing::Test {
     auto server = QueueServer::New();
     ASSERT_OK(server.status());
     server_ = std::move(*server);
-    auto memory = io::SealedMemory::Map(io::Descriptor(::dup(server_->fd())), sizeof(QueueLayout));
+    auto memory =
+        io::SealedMemory::Map(io::FileDescriptor(::dup(server_->fd())), sizeof(QueueLayout));
     ASSERT_OK(memory.status());
     layout_ = reinterpret_cast<QueueLayout*>((*memory)->data());
     client_ = std::make_unique<QueueClient>(

@@ -12,7 +12,7 @@ namespace {
 
 Request Fetching() {
   Request request;
-  request.operation = Operation::kFetch;
+  request.operation = RequestOperation::kFetch;
   request.part = {"field.T", 7};
   request.key = std::string("key\0with zero", 13);
   request.number = 1ull << 40;
@@ -38,7 +38,7 @@ TEST(Request, IsDecodedAsItWasEncoded) {
   const Request request = Fetching();
   auto decoded = DecodeRequest(EncodeRequest(request));
   ASSERT_OK(decoded.status());
-  EXPECT_EQ(decoded->operation, Operation::kFetch);
+  EXPECT_EQ(decoded->operation, RequestOperation::kFetch);
   EXPECT_EQ(decoded->part, request.part);
   EXPECT_EQ(decoded->key, request.key);
   EXPECT_EQ(decoded->number, request.number);
@@ -49,7 +49,7 @@ TEST(Request, IsDecodedAsItWasEncoded) {
 
 TEST(Request, RegistersAsManyPartsAsItNames) {
   Request request;
-  request.operation = Operation::kRegister;
+  request.operation = RequestOperation::kRegister;
   request.address = ":4711";
   for (uint32_t rank = 0; rank < 100; ++rank)
     request.parts.push_back({{"store", rank}, rank == 7 ? kWrittenNow : rank});
@@ -83,7 +83,7 @@ TEST(Request, NamesNoStoreThatLeavesThePlace) {
 
 TEST(Request, TakesNoMemoryForPartsThatAreOnlyAnnounced) {
   Request request;
-  request.operation = Operation::kRegister;
+  request.operation = RequestOperation::kRegister;
   std::string bytes = EncodeRequest(request);
   bytes.back() = '\x7f';  // 127 parts, and none follows
   EXPECT_EQ(DecodeRequest(bytes).status().code(), Code::kCorruption);

@@ -11,7 +11,6 @@
 
 #include "base/sync_point.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 

@@ -18,9 +18,10 @@
 #include "io/files/page_memory.h"
 #include "stream/index/gate.h"
 #include "stream/index/index.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/pins.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
+#include "stream/store/writer.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 

@@ -8,8 +8,10 @@
 
 #include "io/sim/sim_file_system.h"
 #include "stream/index/gate.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
+#include "stream/store/tending.h"
+#include "stream/store/writer.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::stream::dead_writer_test {

@@ -9,8 +9,9 @@
 
 #include "io/sim/sim_file_system.h"
 #include "stream/log/log_format.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
+#include "stream/store/writer.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 

@@ -9,7 +9,6 @@
 #include "stream/log/delta.h"
 #include "stream/log/log_heap.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
 #include "tests/support/golden.h"
 #include "tests/support/status_asserts.h"
 
@@ -47,7 +46,8 @@ class StreamGolden : public ::testing::Test {
     ASSERT_OK(machine_.fs().MakeDirectory("/place/store"));
   }
 
-  void Append(LogHeap& heap, RecordKind kind, const std::vector<Slice>& pieces, Entry entry) {
+  void Append(LogHeap& heap, RecordKind kind, const std::vector<Slice>& pieces,
+              VersionEntry entry) {
     entry.bytes = kBytes;
     entry.snapshot = entry.version;
     entry.unix_time_ns = 1'700'000'000'000'000'000 + entry.version;
@@ -72,7 +72,7 @@ class StreamGolden : public ::testing::Test {
     Result<std::unique_ptr<LogHeap>> heap =
         LogHeap::Open(machine_.fs(), machine_.log_path(), io::MapMode::kReadWrite);
     ASSERT_OK(heap.status());
-    Entry entry;
+    VersionEntry entry;
     entry.key = "key";
     entry.shape.element = ElementType::kUInt8;
     entry.shape.extents = {10, 100};

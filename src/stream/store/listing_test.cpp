@@ -5,9 +5,11 @@
 
 #include <cstdlib>
 
-#include "stream/store/mirror.h"
 #include "stream/remote/remote_reader.h"
-#include "stream/store/streams.h"
+#include "stream/store/local_reader.h"
+#include "stream/store/mirror.h"
+#include "stream/store/tending.h"
+#include "stream/store/writer.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 

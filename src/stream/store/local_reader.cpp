@@ -1,3 +1,5 @@
+#include "stream/store/local_reader.h"
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -11,7 +13,6 @@
 #include "stream/log/delta.h"
 #include "stream/store/pins.h"
 #include "stream/store/reader_log.h"
-#include "stream/store/streams.h"
 
 namespace quire::stream {
 namespace {
@@ -48,11 +49,11 @@ Status ChangesAlways() {
 // A version that was found: its entries back to the whole one, held if the log is pinned.
 struct FoundVersion {
   std::shared_ptr<const ReaderLog> reader_log;
-  std::vector<Entry> chain;
+  std::vector<VersionEntry> chain;
   Position lowest = 0;  // of the log, that is read for it
   Pins::Held held;
 
-  const Entry& entry() const { return chain.front(); }
+  const VersionEntry& entry() const { return chain.front(); }
   // What no pin holds a writer overwrites in the log.
   bool in_place() const { return reader_log->pinned() && !entry().delta && !entry().packed; }
 };
@@ -77,14 +78,14 @@ class LocalView final : public HashedView {
   const StreamVersion& version() const override { return version_; }
   bool in_place() const override { return found_.in_place(); }
   std::optional<uint64_t> hash() const override {
-    const Entry& entry = found_.entry();
+    const VersionEntry& entry = found_.entry();
     if (found_.in_place()) return entry.checksum;
     return entry.has_content_hash ? std::optional(entry.content_hash) : std::nullopt;
   }
   Status Verify() const override {
     if (!found_.in_place()) return Status();  // checked when it was put together
     const LogHeap& heap = found_.reader_log->heap();
-    const Entry& entry = found_.entry();
+    const VersionEntry& entry = found_.entry();
     QUIRE_RETURN_IF_ERROR(heap.CheckReadable(entry.data, entry.stored));
     return CheckStored(entry, bytes().data()).WithContext(heap.path());
   }
@@ -110,11 +111,11 @@ class LocalReader final : public StreamReader {
   Result<std::vector<std::string>> Objects() override;
   Result<std::vector<StreamVersion>> Versions(Slice key) override;
   Result<uint64_t> LastSnapshot() override;
-  Status Get(Slice key, uint64_t version, const PlaceFunction& place) override {
-    return Copy(key, {version, false}, place);
+  Status Get(Slice key, uint64_t version, const BufferAllocator& allocate) override {
+    return Copy(key, {version, false}, allocate);
   }
-  Status GetAt(Slice key, uint64_t snapshot, const PlaceFunction& place) override {
-    return Copy(key, {snapshot, true}, place);
+  Status GetAt(Slice key, uint64_t snapshot, const BufferAllocator& allocate) override {
+    return Copy(key, {snapshot, true}, allocate);
   }
   Result<std::unique_ptr<StreamView>> View(Slice key, uint64_t version) override {
     return Look(key, {version, false});
@@ -147,7 +148,7 @@ class LocalReader final : public StreamReader {
   Result<std::vector<StreamVersion>> TryVersions(Slice key, bool* again);
   Result<FoundVersion> Find(Slice key, const Which& which);
   Result<FoundVersion> TryFind(Slice key, const Which& which, bool* again);
-  Status Copy(Slice key, const Which& which, const PlaceFunction& place);
+  Status Copy(Slice key, const Which& which, const BufferAllocator& allocate);
   Result<std::unique_ptr<StreamView>> Look(Slice key, const Which& which);
   template <typename Body>
   auto Again(const Body& look) -> decltype(look(nullptr));
@@ -285,10 +286,10 @@ Result<FoundVersion> LocalReader::Find(Slice key, const Which& which) {
   return Again([&](bool* again) { return TryFind(key, which, again); });
 }
 
-Status LocalReader::Copy(Slice key, const Which& which, const PlaceFunction& place) {
+Status LocalReader::Copy(Slice key, const Which& which, const BufferAllocator& allocate) {
   for (int attempt = 0; attempt < kOpenAttempts; ++attempt) {
     QUIRE_ASSIGN_OR_RETURN(const FoundVersion found, Find(key, which));
-    QUIRE_ASSIGN_OR_RETURN(char* const to, CallPlace(place, found.entry().bytes));
+    QUIRE_ASSIGN_OR_RETURN(char* const to, CallAllocator(allocate, found.entry().bytes));
     base::SyncPoint("stream.read.before_copy");
     const Status copied = Assemble(found.reader_log->heap(), found.chain, to);
     base::SyncPoint("stream.read.copied");
@@ -364,7 +365,7 @@ Result<std::vector<StreamVersion>> LocalReader::TryVersions(Slice key, bool* aga
   if (!held) return ChangesAlways();
   std::vector<StreamVersion> versions;
   for (const VersionRef& ref : *refs) {
-    const Result<Entry> entry = reader_log->heap().EntryAt(ref.entry);
+    const Result<VersionEntry> entry = reader_log->heap().EntryAt(ref.entry);
     *again = !Counts(*reader_log, lowest);
     if (*again) return ChangesAlways();
     QUIRE_RETURN_IF_ERROR(entry.status());
@@ -462,12 +463,12 @@ Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
 
 }  // namespace
 
-Result<char*> CallPlace(const PlaceFunction& place, uint64_t bytes) {
-  return base::CallProgram([] { return std::string("the place function"); },
+Result<char*> CallAllocator(const BufferAllocator& allocate, uint64_t bytes) {
+  return base::CallProgram([] { return std::string("the allocate function"); },
                            [&]() -> Result<char*> {
-                             if (char* const to = place(bytes)) return to;
+                             if (char* const to = allocate(bytes)) return to;
                              return Status(Code::kOutOfMemory,
-                                           "the program gave no place for a version");
+                                           "the program gave no allocate for a version");
                            });
 }
 
@@ -491,28 +492,12 @@ Result<uint64_t> LogIdAt(io::FileSystem& fs, const std::string& place, const std
   return identity.log_id;
 }
 
-std::string MirrorPlace(const std::string& place) {
-  return place + "/.mirror";
-}
-
 Result<std::unique_ptr<StreamReader>> OpenLocalReader(io::FileSystem& fs, const std::string& place,
                                                       const std::string& name, uint32_t rank,
                                                       Access access) {
   auto reader = std::make_unique<LocalReader>(fs, PartName{place, name, rank});
   QUIRE_RETURN_IF_ERROR(reader->Open(access));
   return std::unique_ptr<StreamReader>(std::move(reader));
-}
-
-Status CollectEnded(io::FileSystem& fs, const std::string& place, const std::string& name,
-                    uint32_t rank) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Part> part,
-                         Part::OpenExisting(fs, PartName{place, name, rank}));
-  return part->CollectInPieces();
-}
-
-Status RecoverIndex(io::FileSystem& fs, const std::string& place, const std::string& name,
-                    uint32_t rank) {
-  return Part::OpenExisting(fs, PartName{place, name, rank}).status();
 }
 
 }  // namespace quire::stream

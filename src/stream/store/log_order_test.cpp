@@ -96,7 +96,7 @@ class LogOrder : public ::testing::Test {
 
   void Append(uint64_t version, uint64_t bytes, RecordKind kind = RecordKind::kCommit) {
     const std::string data = BytesOf("key", version, bytes);
-    Entry entry;
+    VersionEntry entry;
     entry.key = "key";
     entry.version = version;
     entry.snapshot = version;
@@ -119,8 +119,8 @@ class LogOrder : public ::testing::Test {
     std::vector<uint64_t> versions;
     if (!heap.ok()) return versions;
     const Result<WalkEnd> end =
-        (*heap)->Walk(true, [&](Position, const Record&, const std::vector<Entry>& entries) {
-          for (const Entry& entry : entries) {
+        (*heap)->Walk(true, [&](Position, const Record&, const std::vector<VersionEntry>& entries) {
+          for (const VersionEntry& entry : entries) {
             EXPECT_EQ(Slice((*heap)->At(entry.data), entry.stored),
                       BytesOf("key", entry.version, entry.bytes));
             versions.push_back(entry.version);

@@ -11,8 +11,9 @@
 
 #include "io/files/descriptor.h"
 #include "stream/log/log_format.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
+#include "stream/store/writer.h"
 #include "tests/support/shortened_maps.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
@@ -59,17 +60,14 @@ TEST_F(LostPages, AreAnErrorOfWhatReadsThem) {
   const auto view = (*reader)->View("x", kVersions);
   ASSERT_OK(view.status());
   std::string copy;
-  const auto place = [&](size_t size) {
-    copy.resize(size);
-    return copy.data();
-  };
-  ASSERT_OK((*reader)->Get("x", 1, place));
+  const Into into(&copy);
+  ASSERT_OK((*reader)->Get("x", 1, into));
   Shorten(kLogHeaderBytes + kBytes + 2 * kPageBytes);
   EXPECT_EQ((*view)->Verify().code(), Code::kIo);
-  EXPECT_EQ((*reader)->Get("x", kVersions, place).code(), Code::kIo);
+  EXPECT_EQ((*reader)->Get("x", kVersions, into).code(), Code::kIo);
   EXPECT_EQ((*reader)->View("x", kVersions).status().code(), Code::kIo);
   EXPECT_EQ((*reader)->Versions("x").status().code(), Code::kIo);
-  ASSERT_OK((*reader)->Get("x", 1, place));  // its pages are there
+  ASSERT_OK((*reader)->Get("x", 1, into));  // its pages are there
   EXPECT_EQ(copy, BytesOf("x", 1, kBytes));
   std::filesystem::resize_file(log_, std::filesystem::file_size(saved_));
 }
@@ -82,19 +80,16 @@ TEST_F(LostPages, AmidDataAreAnErrorOfTheGet) {
   ASSERT_OK(view.status());
   const auto begin = reinterpret_cast<uintptr_t>((*view)->bytes().data());
   void* const page = reinterpret_cast<void*>(AlignUp(begin, kPageBytes));
-  const io::Descriptor empty = io::Descriptor::Open(
-      directory_ / "empty", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const io::FileDescriptor empty =
+      io::FileDescriptor::Open(directory_ / "empty", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_TRUE(empty.ok());
   ASSERT_EQ(::mmap(page, kPageBytes, PROT_READ, MAP_SHARED | MAP_FIXED, empty.get(), 0), page);
   std::string copy;
-  const auto place = [&](size_t size) {
-    copy.resize(size);
-    return copy.data();
-  };
-  EXPECT_EQ((*reader)->Get("x", kVersions, place).code(), Code::kIo);
+  const Into into(&copy);
+  EXPECT_EQ((*reader)->Get("x", kVersions, into).code(), Code::kIo);
   EXPECT_EQ((*view)->Verify().code(), Code::kIo);
   EXPECT_OK((*reader)->Versions("x").status());
-  ASSERT_OK((*reader)->Get("x", 1, place));
+  ASSERT_OK((*reader)->Get("x", 1, into));
   EXPECT_EQ(copy, BytesOf("x", 1, kBytes));
 }
 
@@ -114,10 +109,7 @@ TEST_F(LostPages, AreAnErrorOfTheOpening) {
   auto reader = OpenLocalReader(fs_, place_, "store", 0);
   ASSERT_OK(reader.status());
   std::string copy;
-  ASSERT_OK((*reader)->Get("x", kVersions, [&](size_t size) {
-    copy.resize(size);
-    return copy.data();
-  }));
+  ASSERT_OK((*reader)->Get("x", kVersions, Into(&copy)));
   EXPECT_EQ(copy, BytesOf("x", kVersions, kBytes));
 }
 

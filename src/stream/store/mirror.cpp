@@ -15,12 +15,12 @@ class LogMirror final : public Mirror {
  public:
   LogMirror(io::FileSystem& fs, std::unique_ptr<Part> part) : fs_(fs), part_(std::move(part)) {}
 
-  Result<Room> Reserve(Slice key, const StreamVersion& version) override {
+  Result<Reservation> Reserve(Slice key, const StreamVersion& version) override {
     QUIRE_RETURN_IF_ERROR(CheckShape(version.bytes, version.shape));
     if (key.empty() || key.size() > kKeyBytesMax || version.version == 0) {
       return Status(Code::kInvalidArgument, "there can be no such version");
     }
-    Entry entry;
+    VersionEntry entry;
     entry.key = std::string(key);
     entry.shape = version.shape;
     entry.version = version.version;
@@ -54,6 +54,10 @@ Status RemoveFiles(io::FileSystem& fs, const PartName& name) {
 }
 
 }  // namespace
+
+std::string MirrorPlace(const std::string& place) {
+  return place + "/.mirror";
+}
 
 Result<std::unique_ptr<Mirror>> Mirror::Open(io::FileSystem& fs, const std::string& place,
                                              const std::string& name, uint32_t rank,

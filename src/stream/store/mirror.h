@@ -15,6 +15,9 @@
 
 namespace quire::stream {
 
+/// The directory of the versions that the daemon fetches for the readers of this place.
+std::string MirrorPlace(const std::string& place);
+
 class Mirror {
  public:
   /// `place` is a MirrorPlace; made where absent. Keeps the content of an earlier mirror; if that
@@ -27,7 +30,7 @@ class Mirror {
   /// Room in the log for a version's bytes (version.bytes of them, whole), which Commit makes a
   /// version. An earlier reservation that was not committed is dropped. Older versions go where
   /// room is needed, but none that a reader has pinned: kNoSpace.
-  virtual Result<Room> Reserve(Slice key, const StreamVersion& version) = 0;
+  virtual Result<Reservation> Reserve(Slice key, const StreamVersion& version) = 0;
   /// `hash`: DataHash of the bytes, which the caller has found to be right. Replaces a version with
   /// the same number, for example if the store was recreated; existing views keep it.
   virtual Status Commit(uint64_t hash) = 0;

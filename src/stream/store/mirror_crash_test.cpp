@@ -10,7 +10,6 @@
 #include "stream/log/delta.h"
 #include "stream/store/mirror.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
@@ -60,7 +59,7 @@ class Daemon {
     version.snapshot = version.version;
     version.bytes = bytes.size();
     version.unix_time_ns = time_ns;
-    const Result<Room> room = mirror_->Reserve(key, version);
+    const Result<Reservation> room = mirror_->Reserve(key, version);
     if (!Ran(room.status())) return;
     const bool whole = random_.Below(5) != 0;
     std::copy_n(bytes.begin(), whole ? bytes.size() : bytes.size() / 2, room->bytes);

@@ -10,9 +10,9 @@
 
 #include "base/random.h"
 #include "stream/log/delta.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/part.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::stream::mirror_test {
@@ -36,7 +36,7 @@ class MirrorTest : public ::testing::Test {
     told.snapshot = version;
     told.bytes = bytes.size();
     told.unix_time_ns = time_ns;
-    QUIRE_ASSIGN_OR_RETURN(const Room room, mirror_->Reserve("T", told));
+    QUIRE_ASSIGN_OR_RETURN(const Reservation room, mirror_->Reserve("T", told));
     std::copy(bytes.begin(), bytes.end(), room.bytes);
     return mirror_->Commit(DataHash(bytes));
   }
@@ -124,7 +124,7 @@ TEST_F(MirrorTest, ForgetsTheObjectsThatWereFetchedLongestAgo) {
                                                                   order.size(), 30))]
                                   : std::to_string(i) + std::string(random.Below(1000), 'k');
     const std::string bytes = BytesOf(key, i, 1 + random.Below(300));
-    Entry entry;
+    VersionEntry entry;
     entry.key = key;
     entry.version = entry.snapshot = entry.unix_time_ns = i;
     entry.bytes = bytes.size();
@@ -164,7 +164,7 @@ TEST_F(MirrorTest, AnObjectThatIsViewedIsNotForgotten) {
   std::unique_ptr<StreamView> view;
   Code code = Code::kOk;
   const auto fetch = [&](uint64_t i) {
-    Entry entry;
+    VersionEntry entry;
     entry.key = std::to_string(i);
     entry.version = entry.snapshot = i;
     entry.bytes = 1;

@@ -11,9 +11,9 @@
 #include "stream/index/log_contents.h"
 
 namespace quire::stream {
-uint64_t CommitBytes(std::span<const Item> items) {
+uint64_t CommitBytes(std::span<const PendingVersion> items) {
   uint64_t bytes = kRecordBytes;
-  for (const Item& item : items) {
+  for (const PendingVersion& item : items) {
     for (const Slice piece : item.pieces) bytes += AlignUp(piece.size(), kRecordBytes);
     bytes += EntryBytes(item.entry.key.size(), item.entry.shape.extents.size());
   }
@@ -39,11 +39,11 @@ int VersionAt(const std::vector<VersionRef>& refs, uint64_t snapshot, bool kept)
   return -1;
 }
 
-Result<std::vector<Entry>> ChainOf(const LogHeap& heap, const std::vector<VersionRef>& refs,
-                                   size_t which) {
-  std::vector<Entry> chain;
+Result<std::vector<VersionEntry>> ChainOf(const LogHeap& heap, const std::vector<VersionRef>& refs,
+                                          size_t which) {
+  std::vector<VersionEntry> chain;
   for (size_t i = which; i < refs.size(); ++i) {
-    QUIRE_ASSIGN_OR_RETURN(Entry entry, heap.EntryAt(refs[i].entry));
+    QUIRE_ASSIGN_OR_RETURN(VersionEntry entry, heap.EntryAt(refs[i].entry));
     const bool fits = entry.version == refs[i].version &&
                       (chain.empty() || (entry.bytes == chain.front().bytes &&
                                          entry.version + 1 == chain.back().version));
@@ -56,9 +56,9 @@ Result<std::vector<Entry>> ChainOf(const LogHeap& heap, const std::vector<Versio
                                        " lacks one that it rests upon");
 }
 
-Status Assemble(const LogHeap& heap, const std::vector<Entry>& chain, char* to) {
+Status Assemble(const LogHeap& heap, const std::vector<VersionEntry>& chain, char* to) {
   for (size_t i = chain.size(); i > 0; --i) {
-    const Entry& entry = chain[i - 1];
+    const VersionEntry& entry = chain[i - 1];
     QUIRE_RETURN_IF_ERROR(heap.CheckReadable(entry.data, entry.stored));
     QUIRE_RETURN_IF_ERROR(Apply(entry, heap.At(entry.data), to).WithContext(heap.path()));
   }
@@ -67,10 +67,10 @@ Status Assemble(const LogHeap& heap, const std::vector<Entry>& chain, char* to) 
 
 // The entries, where they lie in places_, and the record: then it is committed.
 void Part::EndCommit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns,
-                     const std::vector<Item>& items, std::list<LiveCommit>* fresh) {
+                     const std::vector<PendingVersion>& items, std::list<LiveCommit>* fresh) {
   const Position at = heap_->begin();
   places_.clear();
-  for (const Item& item : items) places_.push_back(heap_->AppendEntry(item.entry));
+  for (const PendingVersion& item : items) places_.push_back(heap_->AppendEntry(item.entry));
   heap_->Commit(kind, snapshot, unix_time_ns);
   gate_->SetTail(heap_->tail());
   AddLive(at, items, fresh);
@@ -85,12 +85,13 @@ std::list<Part::LiveCommit> Part::NewLive(size_t entries) {
   return fresh;
 }
 
-void Part::AddLive(Position at, const std::vector<Item>& items, std::list<LiveCommit>* fresh) {
+void Part::AddLive(Position at, const std::vector<PendingVersion>& items,
+                   std::list<LiveCommit>* fresh) {
   LiveCommit& commit = fresh->front();
   commit.at = at;
   commit.bytes = heap_->tail() - at;
   for (size_t i = 0; i < items.size(); ++i) {
-    const Entry& entry = items[i].entry;
+    const VersionEntry& entry = items[i].entry;
     commit.entries.push_back({items[i].slot, entry.version, places_[i], SizesOf(entry)});
     NoteWhole(commit.entries.back());
   }
@@ -120,14 +121,14 @@ void Part::FillLive(const LogContents& found) {
   }
 }
 
-Status Part::Commit(std::vector<Item>* items, uint64_t snapshot) {
+Status Part::Commit(std::vector<PendingVersion>* items, uint64_t snapshot) {
   const uint64_t bytes = CommitBytes(*items);
   // All that can fail comes before the record.
   QUIRE_RETURN_IF_ERROR(MakeRoom(bytes, *items, items->size()));
   std::list<LiveCommit> fresh = NewLive(items->size());
   QUIRE_RETURN_IF_ERROR(heap_->Begin(bytes));
   const uint64_t now_ns = io::UnixTimeNs();
-  for (Item& item : *items) {
+  for (PendingVersion& item : *items) {
     item.entry.data = heap_->cursor();
     item.entry.snapshot = snapshot;
     item.entry.unix_time_ns = now_ns;
@@ -144,7 +145,7 @@ Status Part::Commit(std::vector<Item>* items, uint64_t snapshot) {
   EndCommit(RecordKind::kCommit, snapshot, now_ns, *items, &fresh);
   base::SyncPoint("stream.commit.before_index");
   for (size_t i = 0; i < items->size(); ++i) {
-    const Item& item = (*items)[i];
+    const PendingVersion& item = (*items)[i];
     index_->FetchAhead(*items, i);
     QUIRE_RETURN_IF_ERROR(index_->Add(item.slot, RefOf(item.entry, places_[i])));
   }
@@ -155,7 +156,7 @@ Status Part::Commit(std::vector<Item>* items, uint64_t snapshot) {
   return Status();
 }
 
-Result<Room> Part::Reserve(const Entry& entry) {
+Result<Reservation> Part::Reserve(const VersionEntry& entry) {
   has_reserved_ = false;
   if (entry.bytes > heap_->identity().capacity) return Full(entry.bytes, "and it is too large");
   const uint64_t bytes = kRecordBytes + AlignUp(entry.bytes, kRecordBytes) +
@@ -173,14 +174,14 @@ Result<Room> Part::Reserve(const Entry& entry) {
   reserved_[0].entry.stored = entry.bytes;
   has_reserved_ = true;
   base::SyncPoint("stream.mirror.reserved");
-  return Room{heap_->Room(entry.bytes), reserved_[0].entry.data};
+  return Reservation{heap_->RoomFor(entry.bytes), reserved_[0].entry.data};
 }
 
 Status Part::CommitReserved(uint64_t hash) {
   if (!has_reserved_) return Status(Code::kInvalidArgument, "nothing was reserved");
   has_reserved_ = false;
   std::list<LiveCommit> fresh = NewLive(1);
-  Entry& entry = reserved_[0].entry;
+  VersionEntry& entry = reserved_[0].entry;
   heap_->Filled(entry.data, entry.stored);
   entry.checksum = hash;
   EndCommit(RecordKind::kCommit, entry.snapshot, entry.unix_time_ns, reserved_, &fresh);
@@ -195,7 +196,7 @@ Status Part::CommitReserved(uint64_t hash) {
   return Status();
 }
 
-Result<Entry> Part::EntryAt(Slice key, uint64_t snapshot) const {
+Result<VersionEntry> Part::EntryAt(Slice key, uint64_t snapshot) const {
   if (snapshot > snapshot_) return Status(Code::kNotFound, "there is no such snapshot yet");
   QUIRE_ASSIGN_OR_RETURN(const uint32_t object, index_->Find(key));
   std::vector<VersionRef> refs;
@@ -233,7 +234,7 @@ Status Part::Read(Slice key, uint64_t version, char* to) const {
   QUIRE_RETURN_IF_ERROR(index_->Versions(object, &refs));
   const int which = FindVersion(refs, version);
   if (which < 0) return Status(Code::kNotFound);
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Entry> chain,
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<VersionEntry> chain,
                          ChainOf(*heap_, refs, static_cast<size_t>(which)));
   return Assemble(*heap_, chain, to);
 }

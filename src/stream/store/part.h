@@ -32,8 +32,8 @@ namespace quire::stream {
 using SlotSet = std::unordered_set<uint32_t>;
 
 /// [bytes] What a commit of the items takes.
-struct Item;
-uint64_t CommitBytes(std::span<const Item> items);
+struct PendingVersion;
+uint64_t CommitBytes(std::span<const PendingVersion> items);
 
 /// The rank and the place of a part.
 struct PartName {
@@ -64,14 +64,14 @@ Status CheckSamePart(io::FileSystem& fs, const PartName& name, uint64_t log_id);
 bool OnlyTends(const std::string& holder);
 
 /// One version that a commit stores.
-struct Item {
+struct PendingVersion {
   uint32_t slot = 0;          ///< of its object, from SlotOf
-  Entry entry;                ///< all but where it lies and its checksum, which Commit fills in
+  VersionEntry entry;         ///< all but where it lies and its checksum, which Commit fills in
   std::vector<Slice> pieces;  ///< one behind another; the checksum of each is the next one's seed
 };
 
 /// Room in a log for bytes that are not there yet.
-struct Room {
+struct Reservation {
   char* bytes;
   Position at;
 };
@@ -103,16 +103,16 @@ class Part {
   /// Commits the items as one, as the snapshot `snapshot`, larger than all before.
   ///
   /// Errors  kNoSpace: the text says what holds the log. Nothing was stored.
-  Status Commit(std::vector<Item>* items, uint64_t snapshot);
+  Status Commit(std::vector<PendingVersion>* items, uint64_t snapshot);
 
   /// Whether there is room for the items, of which some are deltas, and behind them for whole ones
   /// in their place; what can go is collected.
-  bool LeavesRoom(const std::vector<Item>& items);
+  bool LeavesRoom(const std::vector<PendingVersion>& items);
 
   /// Begins a commit of one version whose bytes the caller fills in himself: the room for them. If
   /// the index has no room for another object, drops those that were stored longest ago; for a
   /// policy that keeps nothing.
-  Result<Room> Reserve(const Entry& entry);
+  Result<Reservation> Reserve(const VersionEntry& entry);
   /// Commits it: DataHash of its bytes is `hash`. Its snapshot may be any. A version that the
   /// object has under the same number gives way to it.
   Status CommitReserved(uint64_t hash);
@@ -121,7 +121,7 @@ class Part {
   Status Read(Slice key, uint64_t version, char* to) const;
 
   /// The entry of an object as it was at `snapshot`, 0: the newest. kNotFound.
-  Result<Entry> EntryAt(Slice key, uint64_t snapshot) const;
+  Result<VersionEntry> EntryAt(Slice key, uint64_t snapshot) const;
   /// kNotFound where `snapshot` is none, or has lost versions.
   Status WhetherWhole(uint64_t snapshot) const;
 
@@ -204,20 +204,21 @@ class Part {
 
   Status Needed(uint32_t slot, bool superseded, std::vector<VersionRef>* refs,
                 std::vector<bool>* needed) const;
-  Result<std::vector<Entry>> NeededOfHead(const Record& record) const;
+  Result<std::vector<VersionEntry>> NeededOfHead(const Record& record) const;
   void FillLive(const LogContents& found);
   void NoteWhole(const LiveEntry& entry);
-  uint64_t WholeSnapshotBytes(const std::vector<Item>& items) const;
+  uint64_t WholeSnapshotBytes(const std::vector<PendingVersion>& items) const;
   std::list<LiveCommit> NewLive(size_t entries);
-  void AddLive(Position at, const std::vector<Item>& items, std::list<LiveCommit>* fresh);
+  void AddLive(Position at, const std::vector<PendingVersion>& items, std::list<LiveCommit>* fresh);
   void EndCommit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns,
-                 const std::vector<Item>& items, std::list<LiveCommit>* fresh);
+                 const std::vector<PendingVersion>& items, std::list<LiveCommit>* fresh);
   bool RoomFor(uint64_t bytes, uint64_t spare) const;
-  Status MakeRoom(uint64_t bytes, const std::vector<Item>& items, uint64_t versions);
+  Status MakeRoom(uint64_t bytes, const std::vector<PendingVersion>& items, uint64_t versions);
   Status MakeIndexRoom(uint64_t versions);
-  Result<RoomQuestion> AskFor(uint64_t bytes, const std::vector<Item>& items) const;
-  Status MoveWhatIsKept(uint64_t bytes, const std::vector<Item>& items, bool* fits);
-  Result<std::optional<uint64_t>> PlanMoves(uint64_t bytes, const std::vector<Item>& items);
+  Result<RoomQuestion> AskFor(uint64_t bytes, const std::vector<PendingVersion>& items) const;
+  Status MoveWhatIsKept(uint64_t bytes, const std::vector<PendingVersion>& items, bool* fits);
+  Result<std::optional<uint64_t>> PlanMoves(uint64_t bytes,
+                                            const std::vector<PendingVersion>& items);
   Status GiveWay() const;
   Status MoveHead(Position to);
   Status LetGo(Position to);
@@ -228,7 +229,7 @@ class Part {
   Result<Position> FirstNeeded(uint64_t bytes) const;
   Status CollectFor(uint64_t bytes);
   Status RelocateHead(HeadMove* move);
-  Status AppendAgain(std::vector<Entry> entries, uint64_t unix_time_ns);
+  Status AppendAgain(std::vector<VersionEntry> entries, uint64_t unix_time_ns);
   Status DropBelow(Position to);
   Status Full(uint64_t bytes, const std::string& why) const;
 
@@ -244,7 +245,7 @@ class Part {
   std::unique_ptr<Gate> gate_;
   std::unique_ptr<io::MappedFile> index_map_;
   std::unique_ptr<Index> index_;
-  std::vector<Item> reserved_ = std::vector<Item>(1);
+  std::vector<PendingVersion> reserved_ = std::vector<PendingVersion>(1);
   bool has_reserved_ = false;
   std::vector<Position> places_;  // of the entries of the commit under way
   std::list<LiveCommit> live_;    // all of [head, tail)
@@ -272,9 +273,9 @@ int VersionAt(const std::vector<VersionRef>& refs, uint64_t snapshot, bool kept)
 int FindVersion(const std::vector<VersionRef>& refs, uint64_t version);
 /// The entries from refs[which] back to the whole version that it rests upon, newest first.
 /// kCorruption: one of them is damaged, or does not fit.
-Result<std::vector<Entry>> ChainOf(const LogHeap& heap, const std::vector<VersionRef>& refs,
-                                   size_t which);
+Result<std::vector<VersionEntry>> ChainOf(const LogHeap& heap, const std::vector<VersionRef>& refs,
+                                          size_t which);
 /// Lays a version into `to`. kCorruption.
-Status Assemble(const LogHeap& heap, const std::vector<Entry>& chain, char* to);
+Status Assemble(const LogHeap& heap, const std::vector<VersionEntry>& chain, char* to);
 
 }  // namespace quire::stream

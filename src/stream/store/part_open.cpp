@@ -224,7 +224,7 @@ Status Part::MakeIndex(const LogContents& found) {
   io::MadePaths made;
   made.AddFile(fs_, temporary);
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
-                         fs_.Open(temporary, io::OpenMode::kCreate));
+                         fs_.Open(temporary, io::FileOpenMode::kCreate));
   QUIRE_RETURN_IF_ERROR(file->Allocate(bytes));
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::MappedFile> map,
                          fs_.Map(temporary, bytes, io::MapMode::kReadWrite));

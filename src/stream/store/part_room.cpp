@@ -20,9 +20,9 @@ constexpr size_t kPieceCommits = 1024;
 constexpr int kPlansMax = 8;  // of moves for one commit; all but the last see versions age out
 
 // What a commit takes at the most in which all items are whole.
-uint64_t WholeBytes(const std::vector<Item>& items) {
+uint64_t WholeBytes(const std::vector<PendingVersion>& items) {
   uint64_t bytes = kRecordBytes;
-  for (const Item& item : items) bytes += SizesOf(item.entry).whole;
+  for (const PendingVersion& item : items) bytes += SizesOf(item.entry).whole;
   return bytes;
 }
 
@@ -92,14 +92,14 @@ Result<Position> Part::FirstNeeded(uint64_t bytes) const {
 }
 
 // The entries at the head that are needed, and do not lie elsewhere by now.
-Result<std::vector<Entry>> Part::NeededOfHead(const Record& record) const {
+Result<std::vector<VersionEntry>> Part::NeededOfHead(const Record& record) const {
   const LiveCommit& commit = live_.front();
-  QUIRE_ASSIGN_OR_RETURN(std::vector<Entry> entries, heap_->EntriesOf(commit.at, record));
-  std::vector<Entry> needed;
+  QUIRE_ASSIGN_OR_RETURN(std::vector<VersionEntry> entries, heap_->EntriesOf(commit.at, record));
+  std::vector<VersionEntry> needed;
   Policy policy(*this);
   auto live = commit.entries.begin();
   Position at = commit.at + record.directory;
-  for (Entry& entry : entries) {
+  for (VersionEntry& entry : entries) {
     const Position here = std::exchange(at, at + entry.encoded);
     if (live == commit.entries.end() || live->at != here) continue;
     bool stays = false;
@@ -251,9 +251,9 @@ Status Part::RelocateHead(HeadMove* move) {
     return Status();
   }
   QUIRE_ASSIGN_OR_RETURN(const Record record, heap_->RecordAt(commit.at));
-  QUIRE_ASSIGN_OR_RETURN(std::vector<Entry> needed, NeededOfHead(record));
+  QUIRE_ASSIGN_OR_RETURN(std::vector<VersionEntry> needed, NeededOfHead(record));
   if (needed.empty()) return Collect();
-  const auto stored = [](const Entry& entry) { return SizesOf(entry).stored; };
+  const auto stored = [](const VersionEntry& entry) { return SizesOf(entry).stored; };
   const size_t first = FillFileEnd(needed, heap_->rest_of_file(), stored);
   const auto split = needed.begin() + static_cast<std::ptrdiff_t>(first);
   std::vector<NeededEntry> last;
@@ -272,14 +272,14 @@ Status Part::RelocateHead(HeadMove* move) {
   return Collect();
 }
 
-Status Part::AppendAgain(std::vector<Entry> entries, uint64_t unix_time_ns) {
-  std::vector<Item> items(entries.size());
+Status Part::AppendAgain(std::vector<VersionEntry> entries, uint64_t unix_time_ns) {
+  std::vector<PendingVersion> items(entries.size());
   std::list<LiveCommit> fresh = NewLive(items.size());
   uint64_t bytes = kRecordBytes;
-  for (const Entry& entry : entries) bytes += SizesOf(entry).stored;
+  for (const VersionEntry& entry : entries) bytes += SizesOf(entry).stored;
   QUIRE_RETURN_IF_ERROR(heap_->Begin(bytes));
   for (size_t i = 0; i < entries.size(); ++i) {
-    Entry& entry = items[i].entry = std::move(entries[i]);
+    VersionEntry& entry = items[i].entry = std::move(entries[i]);
     QUIRE_ASSIGN_OR_RETURN(items[i].slot, index_->Find(entry.key));
     const char* const from = heap_->At(entry.data);
     QUIRE_RETURN_IF_ERROR(heap_->CheckReadable(entry.data, entry.stored));
@@ -311,7 +311,7 @@ bool Part::RoomFor(uint64_t bytes, uint64_t spare) const {
 // What is kept and comes to stand at the head must be appended again while there is room for it
 // (room_plan.h): no commit takes that room, also not beside a reader, behind which the head stands
 // still.
-Status Part::MakeRoom(uint64_t bytes, const std::vector<Item>& items, uint64_t versions) {
+Status Part::MakeRoom(uint64_t bytes, const std::vector<PendingVersion>& items, uint64_t versions) {
   pinned_ = false;
   if (bytes > heap_->identity().capacity) return Full(bytes, "and a commit lies in one piece");
   largest_commit_ = std::max({largest_commit_, bytes, WholeBytes(items)});
@@ -351,15 +351,15 @@ Status Part::MakeIndexRoom(uint64_t versions) {
 }
 
 // What a snapshot takes of all objects, whole, once the items are there.
-uint64_t Part::WholeSnapshotBytes(const std::vector<Item>& items) const {
+uint64_t Part::WholeSnapshotBytes(const std::vector<PendingVersion>& items) const {
   uint64_t bytes = newest_bytes_ + WholeBytes(items);
-  for (const Item& item : items) {
+  for (const PendingVersion& item : items) {
     if (item.slot < newest_.size()) bytes -= newest_[item.slot].bytes;
   }
   return bytes;
 }
 
-bool Part::LeavesRoom(const std::vector<Item>& items) {
+bool Part::LeavesRoom(const std::vector<PendingVersion>& items) {
   const uint64_t bytes = CommitBytes(items);
   const uint64_t largest = std::max(largest_commit_, WholeSnapshotBytes(items));
   if (RoomFor(bytes, 2 * largest)) return true;
@@ -370,7 +370,7 @@ bool Part::LeavesRoom(const std::vector<Item>& items) {
 }
 
 // The log as it is, and as it is once the items are there.
-Result<RoomQuestion> Part::AskFor(uint64_t bytes, const std::vector<Item>& items) const {
+Result<RoomQuestion> Part::AskFor(uint64_t bytes, const std::vector<PendingVersion>& items) const {
   RoomQuestion question;
   question.capacity = heap_->identity().capacity;
   question.head = heap_->head().head;
@@ -378,7 +378,7 @@ Result<RoomQuestion> Part::AskFor(uint64_t bytes, const std::vector<Item>& items
   question.put_stays = options_.keep_versions != 0;
   SlotSet superseded;
   bool deltas = false;
-  for (const Item& item : items) {
+  for (const PendingVersion& item : items) {
     if (!item.entry.delta) superseded.insert(item.slot);
     deltas = deltas || item.entry.delta;
     question.put.push_back({CommitBytes({&item, 1}) - kRecordBytes});
@@ -420,7 +420,7 @@ Result<RoomQuestion> Part::AskFor(uint64_t bytes, const std::vector<Item>& items
 // Moves what is kept from the head to the tail, until there is room for `bytes`, and behind it to
 // move what is kept for ever. Where a reader holds what is to be moved, it stays. If versions age
 // out meanwhile, the log is not as it was planned for: then it is planned again.
-Status Part::MoveWhatIsKept(uint64_t bytes, const std::vector<Item>& items, bool* fits) {
+Status Part::MoveWhatIsKept(uint64_t bytes, const std::vector<PendingVersion>& items, bool* fits) {
   *fits = false;
   HeadMove last = HeadMove::kAgedOut;
   for (int plans = 0; last == HeadMove::kAgedOut && plans < kPlansMax; ++plans) {
@@ -435,7 +435,8 @@ Status Part::MoveWhatIsKept(uint64_t bytes, const std::vector<Item>& items, bool
   return Status();
 }
 
-Result<std::optional<uint64_t>> Part::PlanMoves(uint64_t bytes, const std::vector<Item>& items) {
+Result<std::optional<uint64_t>> Part::PlanMoves(uint64_t bytes,
+                                                const std::vector<PendingVersion>& items) {
   QUIRE_ASSIGN_OR_RETURN(const RoomQuestion question, AskFor(bytes, items));
   largest_commit_ = std::max(bytes, question.reserve);
   for (const LogPiece& piece : question.pieces) {

@@ -7,8 +7,9 @@
 #include <thread>
 #include <vector>
 
+#include "stream/store/local_reader.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
+#include "stream/store/writer.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 

@@ -7,7 +7,8 @@
 #include "base/sync_point.h"
 #include "io/files/machine.h"
 #include "stream/index/log_contents.h"
-#include "stream/store/streams.h"
+#include "stream/store/local_reader.h"
+#include "stream/store/tending.h"
 
 namespace quire::stream {
 namespace {
@@ -63,7 +64,7 @@ class SightOpener {
     const uint64_t log_id = reader_log->heap_->identity().log_id;
     if (!reader_log->gate_->Describes(log_id, fs_.BootId())) return Status(Code::kBusy);
     const std::string path = name_.path("index");
-    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs_.Open(path, io::OpenMode::kRead));
+    QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file, fs_.Open(path, io::FileOpenMode::kRead));
     QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, file->Size());
     base::SyncPoint("stream.reader_log.index_opened");
     Result<std::unique_ptr<io::MappedFile>> map = fs_.Map(path, bytes, io::MapMode::kRead);

@@ -12,8 +12,8 @@
 #include "stream/index/gate.h"
 #include "stream/index/index.h"
 #include "stream/log/log_heap.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/part.h"
-#include "stream/store/streams.h"
 
 namespace quire::stream {
 

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "io/sim/sim_file_system.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
+#include "stream/store/tending.h"
+#include "stream/store/writer.h"
 #include "tests/support/file_tree.h"
 #include "tests/support/status_asserts.h"
 

@@ -11,8 +11,9 @@
 #include "base/random.h"
 #include "io/files/page_memory.h"
 #include "io/watch/page_watch.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
+#include "stream/store/writer.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::stream::shared_objects_test {

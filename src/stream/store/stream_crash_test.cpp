@@ -7,8 +7,8 @@
 
 #include "base/random.h"
 #include "stream/log/log_format.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
@@ -119,8 +119,8 @@ class Program {
 };
 
 // What the store has of an object is exact, and what was promised is among it; as many versions as
-// the policy keeps, unless `put`, the newest that was put, is lost: it may have had others collected.
-// Returns the newest version; 0: none.
+// the policy keeps, unless `put`, the newest that was put, is lost: it may have had others
+// collected. Returns the newest version; 0: none.
 uint64_t ExpectObject(StreamReader& reader, const std::string& key, uint64_t size, uint64_t promised,
                       uint64_t put) {
   const Result<std::vector<StreamVersion>> versions = reader.Versions(key);

@@ -10,7 +10,6 @@
 
 #include "stream/log/log_heap.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
@@ -279,7 +278,7 @@ std::map<RecordKind, int> KindsIn(StreamMachine& machine) {
   EXPECT_OK(heap.status());
   EXPECT_OK((*heap)
                 ->Walk(true,
-                       [&](Position, const Record& record, const std::vector<Entry>&) {
+                       [&](Position, const Record& record, const std::vector<VersionEntry>&) {
                          ++kinds[record.kind];
                          return Status();
                        })

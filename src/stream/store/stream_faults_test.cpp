@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "stream/index/gate.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
+#include "stream/store/writer.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::stream::stream_faults_test {

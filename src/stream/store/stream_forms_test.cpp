@@ -8,7 +8,6 @@
 
 #include "base/random.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::stream::stream_forms_test {

@@ -16,7 +16,8 @@
 #include "stream/store/mirror.h"
 #include "stream/store/part.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
+#include "stream/store/tending.h"
+#include "stream/store/writer.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 
@@ -417,7 +418,7 @@ TEST_F(MirrorRoom, LargeVersionsFitOneAfterAnother) {
   const auto mirror = OpenMirror(kMiB);
   for (uint64_t number = 1; number <= 20; ++number) {
     const uint64_t bytes = number % 2 == 0 ? 600'000 : 500'000;
-    const Result<Room> room = mirror->Reserve("key", VersionOfBytes(number, bytes));
+    const Result<Reservation> room = mirror->Reserve("key", VersionOfBytes(number, bytes));
     ASSERT_OK(room.status());
     std::fill_n(room->bytes, bytes, static_cast<char>(number));
     ASSERT_OK(mirror->Commit(DataHash(Slice(room->bytes, bytes))));
@@ -445,13 +446,13 @@ class StreamAge : public ::testing::Test {
   void Store(const std::string& key, const std::vector<uint64_t>& ages_minutes) {
     const uint64_t now_ns = io::UnixTimeNs();
     for (const uint64_t age : ages_minutes) {
-      Entry entry;
+      VersionEntry entry;
       entry.key = key;
       entry.version = entry.snapshot = part_->snapshot() + 1;
       entry.unix_time_ns = now_ns - age * kMinuteMs * 1'000'000;
       const std::string bytes = BytesOf(key, entry.version, kBytes);
       entry.bytes = bytes.size();
-      const Result<Room> room = part_->Reserve(entry);
+      const Result<Reservation> room = part_->Reserve(entry);
       ASSERT_OK(room.status());
       bytes.copy(room->bytes, bytes.size());
       ASSERT_OK(part_->CommitReserved(DataHash(bytes)));
@@ -589,13 +590,13 @@ TEST(RoomOfAPart, IsPlannedAgainIfVersionsAgeOutMeanwhile) {
   const auto part = Part::Open(machine.fs(), {"/place", "store", 0}, options, true);
   ASSERT_OK(part.status());
   const auto put = [&](const char* key, uint64_t version, uint64_t bytes, uint64_t time_ns) {
-    Entry entry;
+    VersionEntry entry;
     entry.key = key;
     entry.version = version;
     entry.snapshot = (*part)->snapshot() + 1;
     entry.bytes = bytes;
     entry.unix_time_ns = time_ns;
-    QUIRE_ASSIGN_OR_RETURN(const Room room, (*part)->Reserve(entry));
+    QUIRE_ASSIGN_OR_RETURN(const Reservation room, (*part)->Reserve(entry));
     std::fill_n(room.bytes, bytes, 'a');
     return (*part)->CommitReserved(DataHash(std::string(bytes, 'a')));
   };

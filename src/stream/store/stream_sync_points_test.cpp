@@ -111,7 +111,7 @@ void Fetch(Scene& scene, Mirror& mirror, const std::string& key, uint64_t versio
                                                       : scene.ledger.NewestSnapshot() + 1;
   const std::string bytes = NumberedBytes(key, version);
   told.bytes = bytes.size();
-  const Result<Room> room = mirror.Reserve(key, told);
+  const Result<Reservation> room = mirror.Reserve(key, told);
   if (!scene.Ran(room.status())) return;
   std::copy(bytes.begin(), bytes.end(), room->bytes);
   if (scene.Ran(mirror.Commit(DataHash(bytes)))) {

@@ -6,8 +6,9 @@
 
 #include "io/files/machine.h"
 #include "io/files/page_memory.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
+#include "stream/store/writer.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::stream::stream_test {

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "base/hash.h"
-#include "stream/store/streams.h"
+#include "stream/store/local_reader.h"
+#include "stream/store/writer.h"
 
 namespace quire::stream {
 

@@ -17,7 +17,8 @@
 
 #include "io/files/file_system.h"
 #include "quire/stream.h"
-#include "stream/store/streams.h"
+#include "stream/store/local_reader.h"
+#include "stream/store/writer.h"
 
 namespace quire::stream {
 

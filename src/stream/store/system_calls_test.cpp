@@ -15,8 +15,9 @@
 #include <vector>
 
 #include "base/sanitizer.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/stream_testing.h"
-#include "stream/store/streams.h"
+#include "stream/store/writer.h"
 #include "tests/support/temp_directory.h"
 
 namespace quire::stream::system_calls_test {

@@ -9,7 +9,8 @@
 
 #include "io/files/file_system.h"
 #include "stream/remote/remote_reader.h"
-#include "stream/store/streams.h"
+#include "stream/store/tending.h"
+#include "stream/store/writer.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 

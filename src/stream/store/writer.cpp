@@ -1,3 +1,5 @@
+#include "stream/store/writer.h"
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -12,7 +14,6 @@
 #include "io/files/machine.h"
 #include "io/watch/page_watch.h"
 #include "stream/store/part.h"
-#include "stream/store/streams.h"
 #include "stream/store/writer_object.h"
 
 namespace quire::stream {
@@ -101,7 +102,7 @@ class LocalWriter final : public StreamWriter {
   Result<uint64_t> Store(const std::vector<WriterObject*>& objects);
   Status WholeWhereRoomEnds(const std::vector<WriterObject*>& objects);
   Status WaitForReaders(const std::function<Status()>& try_once);
-  void Count(const std::vector<Item>& items);
+  void Count(const std::vector<PendingVersion>& items);
   Result<uint64_t> VersionAt(const WriterObject& object, uint64_t snapshot) const;
   Status RestoreAsAt(uint64_t snapshot, Slice key);
   Status KeepWhole(uint64_t snapshot);
@@ -113,7 +114,7 @@ class LocalWriter final : public StreamWriter {
   std::unique_ptr<Part> part_;                                // null: finished
   Objects objects_;
   std::vector<WriterObject*> all_;  // of objects_, in their order; empty: not gathered since
-  std::vector<Item> items_;         // of the last commit; what they have of memory is used again
+  std::vector<PendingVersion> items_;  // of the last commit; what they have of memory is used again
   StreamStatistics statistics_;
 };
 
@@ -240,8 +241,8 @@ Result<uint64_t> LocalWriter::Store(const std::vector<WriterObject*>& objects) {
 // A delta keeps all that it rests upon, and only a whole version behind it frees that: there must
 // be room left for one.
 Status LocalWriter::WholeWhereRoomEnds(const std::vector<WriterObject*>& objects) {
-  const bool deltas =
-      std::any_of(items_.begin(), items_.end(), [](const Item& item) { return item.entry.delta; });
+  const bool deltas = std::any_of(items_.begin(), items_.end(),
+                                  [](const PendingVersion& item) { return item.entry.delta; });
   if (!deltas || part_->LeavesRoom(items_)) return Status();
   for (size_t i = 0; i < objects.size(); ++i) {
     QUIRE_RETURN_IF_ERROR(objects[i]->PrepareWhole(&items_[i]));
@@ -261,10 +262,10 @@ Status LocalWriter::WaitForReaders(const std::function<Status()>& try_once) {
   }
 }
 
-void LocalWriter::Count(const std::vector<Item>& items) {
+void LocalWriter::Count(const std::vector<PendingVersion>& items) {
   ++statistics_.commits;
   statistics_.versions += items.size();
-  for (const Item& item : items) {
+  for (const PendingVersion& item : items) {
     statistics_.deltas += item.entry.delta ? 1 : 0;
     statistics_.object_bytes += item.entry.bytes;
     statistics_.stored_bytes += item.entry.stored;
@@ -285,7 +286,7 @@ Status LocalWriter::MarkDirty(Slice key, uint64_t offset, uint64_t bytes) {
 
 // The version that can be restored into the object.
 Result<uint64_t> LocalWriter::VersionAt(const WriterObject& object, uint64_t snapshot) const {
-  QUIRE_ASSIGN_OR_RETURN(const Entry entry, part_->EntryAt(object.key(), snapshot));
+  QUIRE_ASSIGN_OR_RETURN(const VersionEntry entry, part_->EntryAt(object.key(), snapshot));
   if (entry.bytes != object.bytes()) {
     return Status(Code::kInvalidArgument, "object " + base::Printable(object.key()) + " had " +
                                               std::to_string(entry.bytes) +

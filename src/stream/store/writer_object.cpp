@@ -27,13 +27,13 @@ void WriterObject::MarkDirty(uint64_t offset, uint64_t bytes) {
   if (tracker_ != nullptr) tracker_->MarkDirty(offset, bytes);
 }
 
-void WriterObject::Whole(Item* item) {
+void WriterObject::Whole(PendingVersion* item) {
   item->entry.delta = false;
   item->pieces.assign(1, Slice(memory_, bytes_));
 }
 
 // False where a whole version takes no more room.
-bool WriterObject::Delta(const Changes& changes, Item* item) {
+bool WriterObject::Delta(const Changes& changes, PendingVersion* item) {
   if (changes.all || DeltaBytes(changes.runs, bytes_) >= bytes_) return false;
   table_ = EncodeRuns(changes.runs);
   item->entry.delta = true;
@@ -44,7 +44,7 @@ bool WriterObject::Delta(const Changes& changes, Item* item) {
   return true;
 }
 
-Status WriterObject::Packed(Item* item) {
+Status WriterObject::Packed(PendingVersion* item) {
   QUIRE_ASSIGN_OR_RETURN(packed_, Pack(item->pieces));
   if (packed_.empty()) return Status();
   item->entry.packed = true;
@@ -52,7 +52,7 @@ Status WriterObject::Packed(Item* item) {
   return Status();
 }
 
-Status WriterObject::Prepare(uint64_t version, bool audit, Item* item) {
+Status WriterObject::Prepare(uint64_t version, bool audit, PendingVersion* item) {
   item->slot = slot_;
   item->entry.key = key_;
   item->entry.shape = shape_;
@@ -63,7 +63,7 @@ Status WriterObject::Prepare(uint64_t version, bool audit, Item* item) {
   item->entry.content_hash = 0;
   Changes changes;
   if (tracker_ != nullptr) {
-    QUIRE_ASSIGN_OR_RETURN(changes, tracker_->Find());
+    QUIRE_ASSIGN_OR_RETURN(changes, tracker_->DetectChanges());
   }
   const bool rests = version > 1 && since_whole_ + 1 < options_.full_every;
   if (!rests || !Delta(changes, item)) Whole(item);
@@ -78,7 +78,7 @@ Status WriterObject::Prepare(uint64_t version, bool audit, Item* item) {
   return options_.compression == Compression::kNone ? Status() : Packed(item);
 }
 
-Status WriterObject::PrepareWhole(Item* item) {
+Status WriterObject::PrepareWhole(PendingVersion* item) {
   Whole(item);
   prepared_delta_ = false;
   item->entry.packed = false;
@@ -87,7 +87,7 @@ Status WriterObject::PrepareWhole(Item* item) {
 
 void WriterObject::Stored(uint64_t store_ns) {
   since_whole_ = prepared_delta_ ? since_whole_ + 1 : 0;
-  if (tracker_ != nullptr) tracker_->Taken(prepared_delta_, store_ns);
+  if (tracker_ != nullptr) tracker_->CommitChanges(prepared_delta_, store_ns);
 }
 
 }  // namespace quire::stream

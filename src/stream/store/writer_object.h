@@ -37,18 +37,18 @@ class WriterObject {
   /// Fills `item`, which may be of an earlier version, with the version `version`: whole, or what
   /// changed. `audit`: the reported changes are compared with all of it; kCorruption. The item
   /// refers to this object, until Stored or the next Prepare.
-  Status Prepare(uint64_t version, bool audit, Item* item);
+  Status Prepare(uint64_t version, bool audit, PendingVersion* item);
   /// Makes it a whole one.
-  Status PrepareWhole(Item* item);
+  Status PrepareWhole(PendingVersion* item);
   /// The prepared version is committed, after `store_ns`.
   void Stored(uint64_t store_ns);
 
  private:
   WriterObject(std::string key, uint64_t bytes, StreamShape shape, const StreamOptions& options)
       : key_(std::move(key)), bytes_(bytes), shape_(std::move(shape)), options_(options) {}
-  void Whole(Item* item);
-  bool Delta(const Changes& changes, Item* item);
-  Status Packed(Item* item);
+  void Whole(PendingVersion* item);
+  bool Delta(const Changes& changes, PendingVersion* item);
+  Status Packed(PendingVersion* item);
 
   std::string key_;
   uint32_t slot_ = 0;

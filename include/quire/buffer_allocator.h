@@ -1,0 +1,31 @@
+/// Where a get stores the value that it found.
+///
+/// Threads  as the call that is given one
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+namespace quire {
+
+/// Returns memory for the `size` bytes of a value; null makes the get fail with kOutOfMemory. A
+/// stream may call it more than once: the last memory gets the value. If it throws, the get fails;
+/// calls of Quire inside it fail. While it blocks, a get of a database holds up no other call.
+using BufferAllocator = std::function<char*(size_t size)>;
+
+/// The allocator that makes `value` as long as the value is, and returns its memory.
+///
+/// Example  status = database->Get("key", quire::Into(&text));
+struct Into {
+  /// `value` outlives the get.
+  explicit Into(std::string* value) : value(value) {}
+  /// Throws  std::bad_alloc: the get fails with kOutOfMemory.
+  char* operator()(size_t size) const {
+    value->resize(size);
+    return value->data();
+  }
+  std::string* value;
+};
+
+}  // namespace quire

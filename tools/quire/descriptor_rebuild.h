@@ -1,0 +1,34 @@
+/// Makes a new DATABASE of the parts that are there, for quire repair.
+///
+/// Layer      tools
+/// Encoding   docs/format/database.md
+/// Threads    one
+/// Invariants a rule of ownership is written only if the keys that are there agree with it, or the
+///            user names it
+#pragma once
+
+#include <string>
+
+#include "io/files/file_system.h"
+#include "lsm/offline/repair.h"
+#include "quire/status.h"
+#include "tools/quire/catalog.h"
+
+namespace quire::tool {
+
+struct RebuildOptions {
+  bool dry_run = true;
+  int rank_count = 0;       ///< of the newest generation; 0: as its parts say
+  std::string partitioner;  ///< empty: "hash", if the keys agree
+  std::string lost_directory;
+  std::string holder;  ///< for the lock file
+};
+
+/// `place` has lost its descriptor, and its parts can be opened.
+///
+/// Errors  kInvalidArgument: the number of ranks, or the partitioner, must be given.
+///         kNotFound: there is no part. kBusy, kIo, kNoSpace.
+Result<lsm::RepairReport> RebuildDescriptor(io::FileSystem& fs, const DatabaseOnDisk& place,
+                                            const RebuildOptions& options);
+
+}  // namespace quire::tool
