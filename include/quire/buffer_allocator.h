@@ -14,12 +14,12 @@ namespace quire {
 /// calls of Quire inside it fail. While it blocks, a get of a database holds up no other call.
 using BufferAllocator = std::function<char*(size_t size)>;
 
-/// The allocator that makes `value` as long as the value is, and returns its memory.
+/// The allocator that makes a string as long as the value is, and returns its memory.
 ///
 /// Example  status = database->Get("key", quire::Into(&text));
 struct Into {
-  /// `value` outlives the get.
-  explicit Into(std::string* value) : value(value) {}
+  /// `to` outlives the get.
+  explicit Into(std::string* to) : value(to) {}
   /// Throws  std::bad_alloc: the get fails with kOutOfMemory.
   char* operator()(size_t size) const {
     value->resize(size);

@@ -1,4 +1,4 @@
-/// Where a get puts its value: memory of Quire's own, or memory that the program gives.
+/// The memory that a get puts its value into: Quire's own, or the program's.
 ///
 /// Layer      base
 /// Threads    any

@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kChecksumName[] = "checksum";
 
-std::string ChecksumOf(Slice lines) {
+std::string ChecksumText(Slice lines) {
   return Hex(base::Checksum(lines, base::ChecksumSeed(base::ChecksumKind::kManifest, 0, 0)));
 }
 
@@ -46,7 +46,7 @@ void AddLine(std::string* text, Slice name, Slice value) {
 }
 
 void AppendChecksum(std::string* text) {
-  const std::string checksum = ChecksumOf(*text);
+  const std::string checksum = ChecksumText(*text);
   AddLine(text, kChecksumName, checksum);
 }
 
@@ -62,7 +62,7 @@ Status ReadChecksummedText(const TextKind& kind, Slice text, const std::string& 
     const Slice value = equals == Slice::npos ? Slice() : line.substr(equals + 3);
     if (name == kChecksumName) {
       const Slice covered = text.substr(0, static_cast<size_t>(line.data() - text.data()));
-      if (rest.empty() && value == ChecksumOf(covered)) return Status();
+      if (rest.empty() && value == ChecksumText(covered)) return Status();
       break;
     }
     if (equals == Slice::npos || !take(name, value)) {

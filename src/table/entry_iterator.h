@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "log/record.h"
@@ -51,6 +52,9 @@ class EntryIterator {
  private:
   const Entry* entry_ = nullptr;
 };
+
+/// An iterator over nothing, whose status() is `status` from the beginning.
+std::unique_ptr<EntryIterator> NewErrorIterator(Status status);
 
 /// A tombstone of [begin, end), hiding versions with a lower LSN.
 struct RangeTombstone {

@@ -19,6 +19,7 @@
 #include "quire/slice.h"
 #include "quire/status.h"
 #include "table/entry_iterator.h"
+#include "table/lookup_result.h"
 
 namespace quire::table {
 
@@ -82,17 +83,6 @@ class TableBuilder {
   virtual Result<TableInfo> Finish() = 0;
 };
 
-/// The result of a point lookup in one table. Within an EpochGuard the value may point into a
-/// cached block.
-struct TableLookup {
-  enum class State { kAbsent, kFound };
-  State state = State::kAbsent;
-  log::RecordType type = log::RecordType::kPut;
-  Slice value;
-  uint64_t lsn = 0;
-  CachedBlock* block = nullptr;  ///< that the value points into
-};
-
 /// An open table.
 class Table {
  public:
@@ -113,7 +103,7 @@ class Table {
   virtual bool MayContain(uint64_t hash) const = 0;
   /// The newest version of `key` at or below `snapshot` (range tombstones not applied). Call inside
   /// an EpochGuard; the value lives until the guard leaves. Cost: at most one data read.
-  virtual Status Get(Slice key, uint64_t hash, uint64_t snapshot, TableLookup* found) const = 0;
+  virtual Status Get(Slice key, uint64_t hash, uint64_t snapshot, LookupResult* found) const = 0;
   /// LSN of the newest range tombstone at or below `snapshot` covering `key`; 0: none.
   virtual uint64_t CoveringTombstone(Slice key, uint64_t snapshot) const = 0;
   virtual const std::vector<RangeTombstone>& range_tombstones() const = 0;

@@ -177,9 +177,9 @@ class TableBench {
         const base::EpochGuard guard;
         const uint64_t hash = base::HashKey(slice);
         if (!table_->MayContain(hash)) continue;
-        TableLookup found;
+        LookupResult found;
         Require(table_->Get(slice, hash, UINT64_MAX, &found));
-        if (found.state != TableLookup::State::kFound) continue;
+        if (found.state == KeyState::kAbsent) continue;
         found_count += found.value.size() == settings_.value_bytes ? 1 : 0;
         checksum_ += static_cast<uint8_t>(found.value.empty() ? 0 : found.value.back());
       }

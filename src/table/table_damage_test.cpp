@@ -30,22 +30,23 @@ struct Outcome {
 void CheckGets(const Table& table, const std::vector<TestEntry>& entries, Outcome* outcome) {
   for (const TestEntry& entry : entries) {
     const base::EpochGuard guard;
-    TableLookup found;
+    LookupResult found;
     const Status status = table.Get(entry.key, base::HashKey(entry.key), entry.lsn, &found);
     if (!status.ok()) {
       EXPECT_EQ(status.code(), Code::kCorruption);
       ++outcome->failed;
-    } else if (found.state == TableLookup::State::kAbsent ||
-               TestEntry{entry.key, found.lsn, found.type, std::string(found.value)} != entry) {
+    } else if (found.state == KeyState::kAbsent ||
+               TestEntry{entry.key, found.lsn, TypeOf(found.state), std::string(found.value)} !=
+                   entry) {
       ++outcome->wrong;
     }
     if (!table.MayContain(base::HashKey(entry.key))) ++outcome->wrong;
   }
   for (const char* absent : {"absent", "key/1", "zzz", "\x01"}) {
     const base::EpochGuard guard;
-    TableLookup found;
+    LookupResult found;
     const Status status = table.Get(absent, base::HashKey(absent), UINT64_MAX, &found);
-    if (status.ok() && found.state != TableLookup::State::kAbsent) ++outcome->wrong;
+    if (status.ok() && found.state != KeyState::kAbsent) ++outcome->wrong;
   }
 }
 
@@ -339,7 +340,7 @@ TEST(TableDamage, CuttingAnOpenTableShortIsCorruptionAndTheProgramLives) {
     const auto opened = Table::Open(fs, path, 1, StorageOptions(), NewBlockCache(1 << 20));
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     const base::EpochGuard guard;
-    TableLookup found;  // brings in the index
+    LookupResult found;  // brings in the index
     ASSERT_TRUE((*opened)->Get("absent", base::HashKey("absent"), UINT64_MAX, &found).ok());
     std::filesystem::resize_file(path, kept_bytes);
     Outcome outcome;

@@ -75,11 +75,11 @@ void Walk(const Table& table, bool fill_cache) {
     QUIRE_CHECK(!key.empty() && key >= last_key);
     last_key = key;
     const base::EpochGuard guard;
-    TableLookup found;
+    LookupResult found;
     const uint64_t hash = base::HashKey(key);
     (void)table.MayContain(hash);
     const Status status = table.Get(key, hash, iterator->lsn(), &found);
-    if (status.ok() && found.state == TableLookup::State::kFound) {
+    if (status.ok() && found.state != KeyState::kAbsent) {
       QUIRE_CHECK(found.lsn <= iterator->lsn());
       const std::string copied(found.value);  // reads all of it
     }

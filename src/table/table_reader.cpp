@@ -32,9 +32,8 @@ void PrefetchHead(const CachedBlock* block) {
   }
 }
 
-void Fill(const BlockEntry& entry, CachedBlock* block, TableLookup* found) {
-  found->state = TableLookup::State::kFound;
-  found->type = entry.type;
+void Fill(const BlockEntry& entry, CachedBlock* block, LookupResult* found) {
+  found->state = StateOf(entry.type);
   found->value = entry.value;
   found->lsn = entry.lsn;
   found->block = block;
@@ -265,8 +264,8 @@ bool TableReader::FindIn(const CachedBlock& block, Slice key, uint64_t hash, uin
                                         : view.FindBinary(key, snapshot, entry);
 }
 
-Status TableReader::Get(Slice key, uint64_t hash, uint64_t snapshot, TableLookup* found) const {
-  found->state = TableLookup::State::kAbsent;
+Status TableReader::Get(Slice key, uint64_t hash, uint64_t snapshot, LookupResult* found) const {
+  found->state = KeyState::kAbsent;
   Status status;
   const CachedBlock* const index_block = FetchIndex(&status);
   if (index_block == nullptr) return status;
@@ -287,7 +286,7 @@ Status TableReader::Get(Slice key, uint64_t hash, uint64_t snapshot, TableLookup
 }
 
 Status TableReader::GetSequentially(const TableIndex& index, Slice key, uint64_t snapshot,
-                                    TableLookup* found) const {
+                                    LookupResult* found) const {
   Status status;
   for (uint64_t at = 0; at < index.block_count(); ++at) {
     CachedBlock* const block = FetchBlock(index, at, &status);

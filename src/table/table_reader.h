@@ -31,7 +31,7 @@ class TableReader final : public Table, public std::enable_shared_from_this<Tabl
 
   void PrefetchFilter(uint64_t hash) const override;
   bool MayContain(uint64_t hash) const override;
-  Status Get(Slice key, uint64_t hash, uint64_t snapshot, TableLookup* found) const override;
+  Status Get(Slice key, uint64_t hash, uint64_t snapshot, LookupResult* found) const override;
   uint64_t CoveringTombstone(Slice key, uint64_t snapshot) const override;
   const std::vector<RangeTombstone>& range_tombstones() const override { return tombstones_; }
   std::unique_ptr<EntryIterator> NewIterator(bool fill_cache) const override;
@@ -76,7 +76,7 @@ class TableReader final : public Table, public std::enable_shared_from_this<Tabl
   CachedBlock* ReadBlock(const TableIndex& index, uint64_t block, Status* status) const;
   Status Decompressed(uint64_t offset, BlockForm form, Slice stored, CachedBlock** block) const;
   Status GetSequentially(const TableIndex& index, Slice key, uint64_t snapshot,
-                         TableLookup* found) const;
+                         LookupResult* found) const;
   bool FindIn(const CachedBlock& block, Slice key, uint64_t hash, uint64_t snapshot,
               BlockEntry* entry) const;
 

@@ -40,12 +40,12 @@ struct TableUnderTest {
   std::optional<TestEntry> Get(const std::string& key, uint64_t snapshot = UINT64_MAX) const {
     const base::EpochGuard guard;
     const uint64_t hash = base::HashKey(key);
-    TableLookup found;
+    LookupResult found;
     const Status status = table->Get(key, hash, snapshot, &found);
     EXPECT_TRUE(status.ok()) << status.ToString();
-    if (found.state != TableLookup::State::kFound) return std::nullopt;
+    if (found.state == KeyState::kAbsent) return std::nullopt;
     EXPECT_TRUE(table->MayContain(hash));
-    return TestEntry{key, found.lsn, found.type, std::string(found.value)};
+    return TestEntry{key, found.lsn, TypeOf(found.state), std::string(found.value)};
   }
 
   // What it should answer.
@@ -294,9 +294,9 @@ TEST(Table, OfRangeTombstonesAloneHasNoEntries) {
   ASSERT_TRUE(opened.ok());
   const base::EpochGuard guard;
   EXPECT_FALSE((*opened)->MayContain(base::HashKey("b")));
-  TableLookup found;
+  LookupResult found;
   ASSERT_TRUE((*opened)->Get("b", base::HashKey("b"), UINT64_MAX, &found).ok());
-  EXPECT_EQ(found.state, TableLookup::State::kAbsent);
+  EXPECT_EQ(found.state, KeyState::kAbsent);
   const std::unique_ptr<EntryIterator> iterator = (*opened)->NewIterator(true);
   iterator->SeekToFirst();
   EXPECT_FALSE(iterator->Valid());
@@ -388,9 +388,9 @@ TEST(Table, AReadThatFailsIsReportedAndTheNextOneWorks) {
     Status status = opened.status();
     if (opened.ok()) {
       const base::EpochGuard guard;
-      TableLookup found;
+      LookupResult found;
       status = (*opened)->Get(key, base::HashKey(key), UINT64_MAX, &found);
-      EXPECT_EQ(found.state == TableLookup::State::kFound, status.ok());
+      EXPECT_EQ(found.state != KeyState::kAbsent, status.ok());
       const std::unique_ptr<EntryIterator> iterator = (*opened)->NewIterator(n % 2 == 0);
       std::vector<TestEntry> read = ReadAll(iterator.get());
       if (status.ok()) status = iterator->status();

@@ -24,6 +24,12 @@ namespace quire::table {
 
 constexpr uint64_t kTestFileId = 0x1234567890abcdef;
 
+/// The type of the version that a lookup found.
+inline log::RecordType TypeOf(KeyState state) {
+  if (state == KeyState::kDeleted) return log::RecordType::kDelete;
+  return state == KeyState::kValueRef ? log::RecordType::kValueRef : log::RecordType::kPut;
+}
+
 /// One version, owned.
 struct TestEntry {
   std::string key;

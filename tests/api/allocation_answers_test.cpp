@@ -226,17 +226,17 @@ TEST(StarvedFence, CountsNothingAsLostThatItsOwnerStored) {
 }
 
 TEST(StarvedWire, TellsTheCountAndTheCodeWithoutMemoryForTheText) {
-  const Damage damage{UINT64_MAX, Status(Code::kNoSpace, std::string(100, 't'))};
+  const ApplyFailures failures{UINT64_MAX, Status(Code::kNoSpace, std::string(100, 't'))};
   test::FailAllocationHere(0);
-  const std::string bare = EncodeDamage(damage);
+  const std::string bare = EncodeApplyFailures(failures);
   EXPECT_TRUE(test::AllocationFailed());
-  const std::string whole = EncodeDamage(damage);
+  const std::string whole = EncodeApplyFailures(failures);
   test::FailAllocationHere(0);
-  const Result<Damage> cut = DecodeDamage(whole);
+  const Result<ApplyFailures> cut = DecodeApplyFailures(whole);
   EXPECT_TRUE(test::AllocationFailed());
-  for (const Result<Damage>& told : {DecodeDamage(bare), cut}) {
+  for (const Result<ApplyFailures>& told : {DecodeApplyFailures(bare), cut}) {
     ASSERT_OK(told.status());
-    EXPECT_EQ(told->lost_count, damage.lost_count);
+    EXPECT_EQ(told->lost_count, failures.lost_count);
     EXPECT_EQ(told->first.code(), Code::kNoSpace);
     EXPECT_EQ(told->first.message(), "");
   }
@@ -304,18 +304,18 @@ TEST(StarvedUpdate, SaysThatNothingWasStoredOnlyIfNothingWas) {
 }
 
 // Takes what is staged for rank 1 off, as if it had been sent and acknowledged.
-class Acknowledging final : public Staging::Sender {
+class Acknowledging final : public RemoteMemTable::Sender {
  public:
   void Ready(int /*owner*/) override {}
   void Opened() override {}
   void MakeRoom() override { TakeAll(); }
   void TakeAll() {
-    staging.Seal(1);
-    while (const StagedBatchPtr batch = staging.TakeSendable(1)) {
-      EXPECT_TRUE(staging.Finish(1, batch));
+    memtable.Seal(1);
+    while (const StagedBatchPtr batch = memtable.TakeSendable(1)) {
+      EXPECT_TRUE(memtable.Finish(1, batch));
     }
   }
-  Staging staging{{2, 512, 8 << 10, 8}, this};
+  RemoteMemTable memtable{{2, 512, 8 << 10, 8}, this};
 };
 
 TEST(StarvedStaging, GivesBackTheRoomOfWhatItCouldNotAdd) {
@@ -325,14 +325,12 @@ TEST(StarvedStaging, GivesBackTheRoomOfWhatItCouldNotAdd) {
     for (int i = 0; i < 20; ++i) {
       const std::string key = KeyOf(i);
       const std::string value(i % 2 == 0 ? 100 : 1000, 'v');  // in a batch, and by itself
-      const auto add = [&] {
-        return sender.staging.Add(1, log::RecordType::kPut, key, value);
-      };
+      const auto add = [&] { return sender.memtable.Add(1, log::RecordType::kPut, key, value); };
       test::FailAllocation(n);
       failures += base::OrOutOfMemory(add).ok() ? 0 : 1;
       test::AllocationFailed();
       sender.TakeAll();
-      ASSERT_EQ(sender.staging.LargestOwner(), -1) << "room stays taken, allocation " << n;
+      ASSERT_EQ(sender.memtable.LargestOwner(), -1) << "room stays taken, allocation " << n;
     }
   }
   EXPECT_GT(failures, 20);
@@ -358,13 +356,13 @@ TEST(StarvedSender, KeepsABatchThatWasRefused) {
         return Status();
       });
     } else {
-      dataset::Sender::Options sender_options;
+      dataset::ShuffleSender::Options sender_options;
       sender_options.exchange = exchange.get();
       sender_options.channel = kChannel;
       sender_options.timeout_ms = 10'000;
       sender_options.work = [] { return false; };
-      const auto sender = std::make_shared<dataset::Sender>(std::move(sender_options));
-      std::vector<dataset::Batch> batches(1);
+      const auto sender = std::make_shared<dataset::ShuffleSender>(std::move(sender_options));
+      std::vector<dataset::ShuffleBatch> batches(1);
       batches[0].destination = 1;
       batches[0].bytes = bytes;
       sender->Queue(std::move(batches));

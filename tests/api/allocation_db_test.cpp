@@ -191,7 +191,7 @@ class StarvedDb {
   const test::TempDirectory directory_{test::PlaceInMemory()};
   const std::string place_ = directory_.path() + "/db";
   std::unique_ptr<base::Executor> executor_ = base::NewManualExecutor();
-  Environment environment_;
+  DbEnvironment environment_;
   std::unique_ptr<Db> db_;
   std::vector<std::string> keys_;
   std::array<std::vector<std::string>, kRounds> values_;
@@ -223,7 +223,7 @@ void ExpectNothingDoneWithoutMemory(const StorageOptions& options) {
   for (bool failed = true; failed && n < 400; ++n) {
     const test::TempDirectory directory(test::PlaceInMemory());
     const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
-    Environment environment;
+    DbEnvironment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor.get();
     auto db = Db::Open(environment, directory.path() + "/db", options, OpenFlags::kOpenOrCreate);
@@ -311,7 +311,7 @@ TEST(StarvedReader, KeepsWhatAGetReads) {
   const test::TempDirectory directory(test::PlaceInMemory());
   const std::string place = directory.path() + "/db";
   const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
-  Environment environment;
+  DbEnvironment environment;
   environment.fs = &io::PosixFileSystem();
   environment.executor = executor.get();
   {

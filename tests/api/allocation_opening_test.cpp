@@ -129,12 +129,12 @@ class ForgettingPart {
 
   // The only version of an object of its own.
   Status Store(uint64_t number) {
-    Entry entry;
+    VersionEntry entry;
     entry.key = KeyOf(number);
     entry.version = 1;
     entry.snapshot = number;
     entry.bytes = kBytes;
-    QUIRE_ASSIGN_OR_RETURN(const Room room, part_->Reserve(entry));
+    QUIRE_ASSIGN_OR_RETURN(const Reservation room, part_->Reserve(entry));
     const std::string bytes = BytesOf(entry.key, 1, kBytes);
     bytes.copy(room.bytes, bytes.size());
     return part_->CommitReserved(DataHash(bytes));

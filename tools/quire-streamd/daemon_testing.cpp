@@ -91,13 +91,13 @@ class FakeMirror : public stream::Mirror {
  public:
   explicit FakeMirror(std::shared_ptr<FakePart> part) : part_(std::move(part)) {}
 
-  Result<stream::Room> Reserve(Slice key, const StreamVersion& version) override {
+  Result<stream::Reservation> Reserve(Slice key, const StreamVersion& version) override {
     const std::lock_guard<std::mutex> lock(part_->mutex);
     if (version.bytes > part_->room) return Status(Code::kNoSpace, "the mirror is full");
     ++part_->reserved;
     key_ = key;
     stored_ = {version, std::string(version.bytes, '\0'), std::nullopt};
-    return stream::Room{stored_.bytes.data(), 0};
+    return stream::Reservation{stored_.bytes.data(), 0};
   }
   Status Commit(uint64_t hash) override {
     const std::lock_guard<std::mutex> lock(part_->mutex);

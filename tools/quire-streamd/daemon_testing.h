@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "quire/stream.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/mirror.h"
 
 namespace quire::streamd {

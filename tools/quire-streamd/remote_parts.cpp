@@ -34,9 +34,9 @@ const StreamVersion* Likely(const std::vector<StreamVersion>& versions, const Re
   return likely;
 }
 
-Result<stream::Room> RoomIn(stream::Mirror& mirror, const Request& request,
-                            const StreamVersion& version) {
-  Result<stream::Room> room = mirror.Reserve(request.key, version);
+Result<stream::Reservation> RoomIn(stream::Mirror& mirror, const Request& request,
+                                   const StreamVersion& version) {
+  Result<stream::Reservation> room = mirror.Reserve(request.key, version);
   if (room.ok()) return room;
   return room.status().WithContext("this node's mirror of " + request.part.store + "/" +
                                    std::to_string(request.part.rank) +
@@ -161,7 +161,8 @@ Result<FetchBody> RemoteParts::FetchInto(Remote& remote, const std::string& addr
   stream::Arrival arrival;
   Peers::Taker taker;
   taker.place = [&](const StreamVersion& version) -> Result<char*> {
-    QUIRE_ASSIGN_OR_RETURN(const stream::Room room, RoomIn(*remote.mirror, request, version));
+    QUIRE_ASSIGN_OR_RETURN(const stream::Reservation room,
+                           RoomIn(*remote.mirror, request, version));
     arrival = {room.at, version.bytes, 0};
     tell(arrival);
     return room.bytes;

@@ -202,7 +202,7 @@ int Doctor(const DoctorOptions& options) {
   CheckPlace(fs, options.path, &findings);
   Json list = Json::array();
   bool ready = true;
-  for (const Check& finding : findings.all()) {
+  for (const Check& check : findings.all()) {
     ready = ready && check.level != Check::Level::kWrong;
     const char* level = kLevelNames[static_cast<int>(check.level)];
     list.push_back(

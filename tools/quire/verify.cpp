@@ -41,7 +41,7 @@ void VerifyPart(io::FileSystem& fs, const PartOnDisk& part, bool progress, Verif
   verified->tables += found->tables.size();
   verified->values += found->values;
   verified->log_records += found->log_records;
-  for (const lsm::Check& finding : found->findings) {
+  for (const lsm::Finding& finding : found->findings) {
     AddFinding(kKindNames[static_cast<int>(finding.kind)], finding.path, finding.status, verified);
   }
 }

@@ -129,12 +129,12 @@ Status PartReader::Get(Slice key, uint64_t hash, bool many, const Take& take) {
     QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<table::Table> table, TableAt(number));
     const base::EpochGuard guard;
     if (!table->MayContain(hash)) continue;
-    table::TableLookup found;
+    table::LookupResult found;
     for (uint64_t snapshot = kNewest;; snapshot = found.lsn - 1) {
       found = {};
       QUIRE_RETURN_IF_ERROR(table->Get(key, hash, snapshot, &found));
-      if (found.state == table::TableLookup::State::kAbsent) break;
-      if (found.type != log::RecordType::kPut || found.lsn == 0) {
+      if (found.state == table::KeyState::kAbsent) break;
+      if (found.state != table::KeyState::kValue || found.lsn == 0) {
         return Status(Code::kCorruption, options_.part->path() + " has an entry of another kind");
       }
       const uint32_t rank = RankOf(found.lsn);

@@ -43,9 +43,8 @@ Statistics DatabaseImpl::GetStatistics() const {
   Statistics all;
   if ((allowed_.load() & kOpen) == 0) return all;
   AddStorage(store_->db().Statistics(), &all);
-  for (size_t i = 0; i < kCounterCount; ++i) {
-    const auto counter = static_cast<DatabaseCounter>(i);
-    all[CounterName(counter)] = counters_.Sum(counter);
+  for (size_t i = 0; i < kCounterNames.size(); ++i) {
+    all[kCounterNames[i]] = counters_.Sum(static_cast<DatabaseCounter>(i));
   }
   const comm::ExchangeStatistics messages = context_->exchange->Statistics();
   all["messages.requests_sent"] = messages.requests_sent;

@@ -317,7 +317,9 @@ struct Ranks {
   int count;
   bool share_memory;  // else they read each other's tables alone
 };
-void PrintTo(const Ranks& ranks, std::ostream* out) { *out << ranks.name; }
+void PrintTo(const Ranks& ranks, std::ostream* out) {
+  *out << ranks.name;
+}
 constexpr Ranks kRanks[] = {{"two that share memory", 2, true}, {"three in a group", 3, false}};
 
 class DatabaseSyncPoints : public testing::TestWithParam<Ranks> {

@@ -25,7 +25,7 @@ Value Got(const Status& status, const std::string& value) {
   return Value(value);
 }
 
-Batch BatchOf(const WireOperation& operation) {
+Batch BatchOf(const Operation& operation) {
   Batch batch;
   batch.Put("key of another batch", "");
   batch.Clear();
@@ -105,7 +105,7 @@ Value GetNow(Database& db, const std::string& key) {
 
 namespace {
 
-void RunGet(Database& db, const WireOperation& operation) {
+void RunGet(Database& db, const Operation& operation) {
   if (operation.kind == Kind::kGetAsync) {
     const std::unique_ptr<PendingGet> pending = db.GetAsync(operation.key);
     const std::unique_ptr<PendingGet> absent = db.GetAsync("never there");
@@ -129,7 +129,7 @@ void RunGet(Database& db, const WireOperation& operation) {
 }  // namespace
 
 // Anything but a get.
-Status RunCall(Database& db, const WireOperation& operation, std::string* answer) {
+Status RunCall(Database& db, const Operation& operation, std::string* answer) {
   std::vector<std::pair<Slice, Slice>> pairs;
   std::vector<Slice> keys;
   for (const auto& [key, value] : operation.pairs) {
@@ -151,7 +151,7 @@ Status RunCall(Database& db, const WireOperation& operation, std::string* answer
   }
 }
 
-void RunOperation(Database& db, const WireOperation& operation) {
+void RunOperation(Database& db, const Operation& operation) {
   if (Gets(operation.kind)) return RunGet(db, operation);
   std::string answer;
   ASSERT_TRUE(Fine(RunCall(db, operation, &answer)));

@@ -19,9 +19,9 @@ void RegisterUpdates(Database& db);
 /// The value of a key now.
 Value GetNow(Database& db, const std::string& key);
 /// Runs an operation that is no get.
-Status RunCall(Database& db, const WireOperation& operation, std::string* answer);
+Status RunCall(Database& db, const Operation& operation, std::string* answer);
 /// Runs any operation, which must give what was planned.
-void RunOperation(Database& db, const WireOperation& operation);
+void RunOperation(Database& db, const Operation& operation);
 
 /// All pairs, in order.
 Model Walked(LocalIterator& walk);

@@ -75,7 +75,7 @@ Round Planner::Draw(Protection protection) {
     }
   }
   for (auto& operations : round_.ranks) {
-    for (WireOperation& operation : operations) {
+    for (Operation& operation : operations) {
       if (operation.kind == Kind::kOtherGet) operation.allowed = allowed_[operation.key];
     }
   }
@@ -98,13 +98,13 @@ std::string Planner::NewValue() {
          (size == 0 ? "" : std::to_string(random_.Below(1000)));
 }
 
-void Planner::Write(WireOperation* drawn, const std::string& key, const Value& value) {
+void Planner::Write(Operation* drawn, const std::string& key, const Value& value) {
   drawn->pairs.emplace_back(key, value);
   Set(&round_.after, key, value);
   allowed_[key].insert(value);
 }
 
-void Planner::DrawWrites(WireOperation* drawn, int rank) {
+void Planner::DrawWrites(Operation* drawn, int rank) {
   const Kind kind = drawn->kind;
   const bool many = kind == Kind::kPutMany || kind == Kind::kDeleteMany || kind == Kind::kBatch;
   for (uint64_t left = many ? 1 + random_.Below(5) : 1; left > 0; --left) {
@@ -115,8 +115,8 @@ void Planner::DrawWrites(WireOperation* drawn, int rank) {
   }
 }
 
-WireOperation Planner::DrawOne(Kind kind, int rank) {
-  WireOperation drawn;
+Operation Planner::DrawOne(Kind kind, int rank) {
+  Operation drawn;
   drawn.kind = kind;
   drawn.key = OwnKey(rank);
   const Value present = Find(round_.after, drawn.key);

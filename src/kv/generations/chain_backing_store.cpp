@@ -125,22 +125,6 @@ class GenerationEntries final : public table::EntryIterator {
   table::Entry entry_;
 };
 
-// An iterator that could not be made.
-class FailedEntries final : public table::EntryIterator {
- public:
-  explicit FailedEntries(Status status) : status_(std::move(status)) {}
-  void SeekToFirst() override {}
-  void SeekToLast() override {}
-  void Seek(Slice /*key*/) override {}
-  void SeekBefore(Slice /*key*/) override {}
-  void Next() override {}
-  void Prev() override {}
-  Status status() const override { return status_; }
-
- private:
-  const Status status_;
-};
-
 // All generations: no key is in two of them, since newer ones hide what they know.
 class ChainEntries final : public table::EntryIterator {
  public:
@@ -190,7 +174,7 @@ class ChainBackingStore final : public lsm::BackingStore {
     std::vector<std::unique_ptr<table::EntryIterator>> generations;
     for (size_t at = 0; at < chain_->generations().size(); ++at) {
       auto generation = NewGeneration(at);
-      if (!generation.ok()) return std::make_unique<FailedEntries>(generation.status());
+      if (!generation.ok()) return table::NewErrorIterator(generation.status());
       generations.push_back(std::move(*generation));
     }
     return std::make_unique<ChainEntries>(std::move(generations));

@@ -1,18 +1,18 @@
-/// Counts of what happened, by kind: cheap from many threads, exact when added up.
+/// The events that a parallel database counts on each rank, and their names.
 ///
 /// Layer      kv
 /// Threads    any
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
-#include <cstdint>
+
+#include "base/striped_counters.h"
 
 namespace quire::kv {
 
-/// What is counted. The names that users see: CounterName, docs/statistics.md.
-enum class DatabaseCounter {
+/// docs/statistics.md says what each means.
+enum class DatabaseCounter : size_t {
   kPutsLocal,
   kPutsStaged,
   kPutsSequential,
@@ -33,34 +33,19 @@ enum class DatabaseCounter {
   kOperationsLost,
   kOperationsUnknown,
   kRequestsServed,
+  kCount
 };
-constexpr size_t kCounterCount = static_cast<size_t>(DatabaseCounter::kRequestsServed) + 1;
 
-/// "puts.local" and so on.
-const char* CounterName(DatabaseCounter counter);
-
-class DatabaseCounters {
- public:
-  void Add(DatabaseCounter counter, uint64_t count = 1) {
-    stripes_[StripeIndex()].counts[static_cast<size_t>(counter)].fetch_add(
-        count, std::memory_order_relaxed);
-  }
-  uint64_t Sum(DatabaseCounter counter) const {
-    uint64_t sum = 0;
-    for (const Stripe& stripe : stripes_) {
-      sum += stripe.counts[static_cast<size_t>(counter)].load(std::memory_order_relaxed);
-    }
-    return sum;
-  }
-
- private:
-  static constexpr size_t kStripeCount = 8;
-  struct alignas(64) Stripe {
-    std::array<std::atomic<uint64_t>, kCounterCount> counts = {};
-  };
-  static size_t StripeIndex();
-
-  std::array<Stripe, kStripeCount> stripes_;
+/// By DatabaseCounter.
+constexpr std::array<const char*, static_cast<size_t>(DatabaseCounter::kCount)> kCounterNames = {
+    "puts.local",       "puts.staged",        "puts.sequential",   "updates.local",
+    "updates.staged",   "updates.sequential", "gets.local",        "gets.staged",
+    "gets.direct",      "gets.direct_busy",   "gets.group",        "gets.message",
+    "cache.local.hits", "cache.remote.hits",  "migration.batches", "migration.bytes",
+    "migration.stalls", "migration.lost",     "migration.unknown", "requests.served",
 };
+static_assert(kCounterNames.back() != nullptr);
+
+using DatabaseCounters = base::StripedCounters<DatabaseCounter>;
 
 }  // namespace quire::kv

@@ -35,6 +35,7 @@
 #include "lsm/version/snapshot_list.h"
 #include "lsm/version/version.h"
 #include "lsm/vlog/value_log.h"
+#include "lsm/vlog/value_resolver.h"
 #include "table/block_cache.h"
 
 namespace quire::lsm {
@@ -43,23 +44,10 @@ struct IteratorSources;
 
 class RunWriter;
 
-/// The result of a lookup in any source.
-struct Found {
-  enum class State { kNowhere, kDeleted, kValue, kValueRef };
-  State state = State::kNowhere;
-  Slice value;  ///< inside the caller's EpochGuard
-  /// What the value points into: the MemTable, in the Version; else the block of a table.
+/// The result of a lookup in a Version, inside the caller's EpochGuard.
+struct Found : table::LookupResult {
+  /// The MemTable that has the value; null: a table has it.
   const std::shared_ptr<PooledMemTable>* memory = nullptr;
-  table::CachedBlock* block = nullptr;
-};
-
-/// A large value that was found, to be read once the guard is left. Holds what it is in.
-struct LateValue {
-  log::ValueRef reference;
-  std::shared_ptr<SegmentHandle> segment;  ///< null: it is not apart from its key
-  Slice beside_key;                        ///< then this, in one of the following; or nothing
-  std::shared_ptr<PooledMemTable> memory;
-  table::BlockPin block;
 };
 
 /// How the runs change: by a flush, a merge, or the rewriting of one table.
@@ -247,7 +235,6 @@ class DbImpl final : public Db {
                       Found* found) const;
   Status ReadValue(const log::ValueRef& reference, const BufferAllocator& allocate) const;
   Status Deliver(const Found& found, const BufferAllocator& allocate, LateValue* late) const;
-  Status ReadLate(const LateValue& late, const BufferAllocator& allocate) const;
   std::shared_ptr<const Version> PinVersion() const;
 
   // db_background.cpp
@@ -349,6 +336,7 @@ class DbImpl final : public Db {
   std::unique_ptr<io::FileLock> lock_;
   std::shared_ptr<MemTablePool> pool_;
   std::unique_ptr<ValueLog> values_;
+  const ValueResolver resolver_;
   mutable SegmentTracker segments_;
   SnapshotList snapshots_;
   mutable StorageCounters counters_;

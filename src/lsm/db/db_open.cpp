@@ -22,6 +22,9 @@ DbImpl::DbImpl(const DbEnvironment& environment, std::string directory,
       cache_(environment.cache != nullptr ? environment.cache
                                           : table::NewBlockCache(options.cache_bytes)),
       obsolete_files_(std::make_shared<ObsoleteFiles>()),
+      resolver_([this](const log::ValueRef& reference, const BufferAllocator& allocate) {
+        return ReadValue(reference, allocate);
+      }),
       segments_(obsolete_files_) {}
 
 Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {

@@ -1,5 +1,4 @@
 // Lookups: MemTables newest first, then tables newest first, all of one Version.
-#include "base/coding.h"
 #include "base/epoch.h"
 #include "base/hash.h"
 #include "base/sync_point.h"
@@ -21,48 +20,28 @@ class DbSnapshot final : public Snapshot {
   const uint64_t lsn_;
 };
 
-// Of what a MemTable or the runs say.
-template <typename State>
-Found::State FoundState(State state) {
-  switch (state) {
-    case State::kAbsent:
-      return Found::State::kNowhere;
-    case State::kValue:
-      return Found::State::kValue;
-    case State::kValueRef:
-      return Found::State::kValueRef;
-    case State::kDeleted:
-      return Found::State::kDeleted;
-  }
-  return Found::State::kNowhere;
-}
-
 }  // namespace
 
 bool DbImpl::LookupMemory(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
                           Found* found) const {
+  table::LookupResult& result = *found;
   found->memory = &version.active;
-  lsm::Lookup lookup = version.active->table().Get(key, hash, lsn);
-  for (size_t i = 0; lookup.state == lsm::Lookup::State::kAbsent && i < version.immutables.size();
+  result = version.active->table().Get(key, hash, lsn);
+  for (size_t i = 0; found->state == table::KeyState::kAbsent && i < version.immutables.size();
        ++i) {
     found->memory = &version.immutables[i];
-    lookup = version.immutables[i]->table().Get(key, hash, lsn);
+    result = version.immutables[i]->table().Get(key, hash, lsn);
   }
-  found->state = FoundState(lookup.state);
-  found->value = lookup.value;
-  return found->state != Found::State::kNowhere;
+  return found->state != table::KeyState::kAbsent;
 }
 
 Status DbImpl::LookupTables(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
                             Found* found) const {
-  RunLookup lookup;
-  const Status status = LookupRuns(version.runs, key, hash, lsn, &lookup);
-  found->state = FoundState(lookup.state);
-  found->value = lookup.value;
+  FilterCounts counts;
   found->memory = nullptr;
-  found->block = lookup.block;
-  if (lookup.filter_skips != 0) counters_.Add(StorageCounter::kFilterSkips, lookup.filter_skips);
-  if (lookup.filter_false != 0) counters_.Add(StorageCounter::kFilterFalse, lookup.filter_false);
+  const Status status = LookupRuns(version.runs, key, hash, lsn, found, &counts);
+  if (counts.skips != 0) counters_.Add(StorageCounter::kFilterSkips, counts.skips);
+  if (counts.misses != 0) counters_.Add(StorageCounter::kFilterFalse, counts.misses);
   return status;
 }
 
@@ -73,7 +52,7 @@ Status DbImpl::Lookup(const Version& version, Slice key, uint64_t hash, uint64_t
     return Status();
   }
   QUIRE_RETURN_IF_ERROR(LookupTables(version, key, hash, lsn, found));
-  if (found->state != Found::State::kNowhere) counters_.Add(StorageCounter::kTableHits, 1);
+  if (found->state != table::KeyState::kAbsent) counters_.Add(StorageCounter::kTableHits, 1);
   return Status();
 }
 
@@ -86,30 +65,17 @@ Status DbImpl::ReadValue(const log::ValueRef& reference, const BufferAllocator& 
                                        "restore the file from a copy or checkpoint");
 }
 
-// In the guard of the lookup. A large value is left to the caller: what it is in stays meanwhile.
+// In the guard of the lookup. What a large value is in stays until it is read; a value of a segment
+// that cannot be held is read at once.
 Status DbImpl::Deliver(const Found& found, const BufferAllocator& allocate, LateValue* late) const {
-  if (found.state == Found::State::kValueRef) {
-    late->reference = base::LoadLe<log::ValueRef>(found.value.data());
-    if (late->reference.value_size >= kHoldUpBytes) {
-      late->segment = segments_.Handle(late->reference.segment_id);
-    }
-    return late->segment != nullptr ? Status() : ReadValue(late->reference, allocate);
+  QUIRE_RETURN_IF_ERROR(resolver_.Resolve(found, allocate, late));
+  if (!late->reference.has_value()) {
+    if (late->there() && found.memory != nullptr) late->holder = *found.memory;
+    return Status();
   }
-  if (found.state != Found::State::kValue) return Status(Code::kNotFound);
-  if (found.value.size() < kHoldUpBytes) return lsm::Deliver(found.value, allocate);
-  late->beside_key = found.value;
-  if (found.memory != nullptr) {
-    late->memory = *found.memory;
-  } else {
-    late->block = table::BlockPin(found.block);
-  }
-  return Status();
-}
-
-// Without the guard; nothing if there is none.
-Status DbImpl::ReadLate(const LateValue& late, const BufferAllocator& allocate) const {
-  if (late.segment != nullptr) return ReadValue(late.reference, allocate);
-  return late.beside_key.empty() ? Status() : lsm::Deliver(late.beside_key, allocate);
+  late->holder = segments_.Handle(late->reference->segment_id);
+  if (late->holder != nullptr) return Status();
+  return ReadValue(*std::exchange(late->reference, std::nullopt), allocate);
 }
 
 Status DbImpl::Get(Slice key, const Snapshot* snapshot, const BufferAllocator& allocate) const {
@@ -140,7 +106,7 @@ Status DbImpl::GetAboveBackingStore(Slice key, uint64_t hash, const Snapshot* sn
                                     std::shared_ptr<const BackingStore>* base) const {
   LateValue late;
   QUIRE_RETURN_IF_ERROR(FindAboveBackingStore(key, hash, snapshot, allocate, base, &late));
-  return ReadLate(late, allocate);
+  return resolver_.ResolveLate(late, allocate);
 }
 
 Status DbImpl::FindAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
@@ -156,7 +122,7 @@ Status DbImpl::FindAboveBackingStore(Slice key, uint64_t hash, const Snapshot* s
   Found found;
   QUIRE_RETURN_IF_ERROR(
       Lookup(version, key, hash, snapshot == nullptr ? kMaxLsn : snapshot->lsn(), &found));
-  if (found.state == Found::State::kNowhere && version.base != nullptr) {
+  if (found.state == table::KeyState::kAbsent && version.base != nullptr) {
     *base = version.base;
     return Status(Code::kNotFound);
   }
@@ -175,7 +141,7 @@ Status DbImpl::GetFromMemory(Slice key, const BufferAllocator& allocate, bool* d
     if (tables != nullptr) *tables = {store_id_, version.edition, version.base != nullptr};
     QUIRE_RETURN_IF_ERROR(Deliver(found, allocate, &late));
   }
-  return ReadLate(late, allocate);
+  return resolver_.ResolveLate(late, allocate);
 }
 
 void DbImpl::DetachBackingStore() {
@@ -205,9 +171,7 @@ std::unique_ptr<Snapshot> DbImpl::NewSnapshot() {
 
 std::unique_ptr<Iterator> DbImpl::NewIterator(const IteratorOptions& options) {
   IteratorSources sources;
-  sources.read_value = [this](const log::ValueRef& reference, const BufferAllocator& allocate) {
-    return ReadValue(reference, allocate);
-  };
+  sources.values = {std::shared_ptr<const void>(), &resolver_};  // iterators go before this
   uint64_t now = PinSources(&sources);
   if (!pool_->MayPin()) {
     // The writers need the MemTables: what they hold goes into tables, and those are read.

@@ -99,7 +99,7 @@ Status DbImpl::TryUpdate(Slice key, UpdateCall& call, UpdateOutcome* outcome) {
   QUIRE_RETURN_IF_ERROR(LookForUpdate(key, call, &found, &late, &outcome->done));
   if (outcome->done || call.base != nullptr) return Status();
   if (call.fill != nullptr) return AddUpdated(*call.fill, call, outcome);
-  QUIRE_RETURN_IF_ERROR(ReadLate(late, call.Place()));
+  QUIRE_RETURN_IF_ERROR(resolver_.ResolveLate(late, call.Place()));
   late = {};  // nothing is pinned while the function runs
   if (found != nullptr) call.present_slice = *found;
   const Slice* const present = found == nullptr ? nullptr : &call.present_slice;
@@ -126,7 +126,7 @@ Status DbImpl::LookForUpdate(Slice key, UpdateCall& call, const std::string** pr
   const Version& version = *version_.load(std::memory_order_acquire);
   Found found;
   QUIRE_RETURN_IF_ERROR(Lookup(version, key, base::HashKey(key), kMaxLsn, &found));
-  const bool nowhere = found.state == Found::State::kNowhere;
+  const bool nowhere = found.state == table::KeyState::kAbsent;
   if (call.fill != nullptr) {
     *done = !nowhere;
     return Status();
@@ -136,7 +136,7 @@ Status DbImpl::LookForUpdate(Slice key, UpdateCall& call, const std::string** pr
     if (version.base != nullptr && call.base_has) *present = &call.base_value;
     return Status();
   }
-  if (found.state == Found::State::kDeleted) return Status();
+  if (found.state == table::KeyState::kDeleted) return Status();
   *present = &call.present;
   return Deliver(found, call.Place(), late);
 }

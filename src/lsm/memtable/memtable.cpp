@@ -454,8 +454,8 @@ uint32_t MemTable::FindNewest(Slice key, uint64_t hash) const {
   return 0;
 }
 
-Lookup MemTable::Get(Slice key, uint64_t hash, uint64_t snapshot) const {
-  Lookup found;
+table::LookupResult MemTable::Get(Slice key, uint64_t hash, uint64_t snapshot) const {
+  table::LookupResult found;
   if (snapshot < base_lsn_) return found;
   // Tombstones first: looked at after the version, one of a batch that became visible in between
   // would hide an older version which that batch replaces.
@@ -467,13 +467,10 @@ Lookup MemTable::Get(Slice key, uint64_t hash, uint64_t snapshot) const {
   }
   if (record != 0) found.lsn = base_lsn_ + uint64_t{record} * 8;
   if (found.lsn < tombstone) {
-    found.state = Lookup::State::kDeleted;
+    found.state = table::KeyState::kDeleted;
     found.lsn = tombstone;
   } else if (record != 0) {
-    const log::RecordType type = log::HeaderAt(RecordAt(record))->type;
-    found.state = type == log::RecordType::kDelete     ? Lookup::State::kDeleted
-                  : type == log::RecordType::kValueRef ? Lookup::State::kValueRef
-                                                       : Lookup::State::kValue;
+    found.state = table::StateOf(log::HeaderAt(RecordAt(record))->type);
     found.value = log::ValueOf(RecordAt(record));
   }
   return found;

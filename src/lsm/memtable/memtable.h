@@ -24,6 +24,7 @@
 #include "log/segment.h"
 #include "quire/slice.h"
 #include "quire/status.h"
+#include "table/lookup_result.h"
 
 namespace quire::lsm {
 
@@ -52,15 +53,6 @@ uint64_t IndexSlots(uint64_t segment_bytes);
 uint64_t IndexBytes(uint64_t segment_bytes);
 /// Whether the memory of an index, zero at first, was never a MemTable's.
 bool IndexIsUnused(const char* index);
-
-/// The result of a lookup in one source (MemTable or table).
-struct Lookup {
-  enum class State { kAbsent, kValue, kValueRef, kDeleted };
-  State state = State::kAbsent;
-  Slice value;       ///< kValue: the bytes; kValueRef: the 32 bytes of a log::ValueRef. Lives as
-                     ///< long as its source.
-  uint64_t lsn = 0;  ///< of the version, or of the range tombstone that hides it
-};
 
 /// One operation of a write.
 struct WriteOp {
@@ -95,7 +87,7 @@ class MemTable {
 
   /// The newest version at or below `snapshot`, range tombstones applied: kDeleted also hides what
   /// older sources have.
-  Lookup Get(Slice key, uint64_t hash, uint64_t snapshot) const;
+  table::LookupResult Get(Slice key, uint64_t hash, uint64_t snapshot) const;
   /// Asks the processor's cache for where Get begins to look.
   void Prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask_]); }
   /// The newest range tombstone at or below `snapshot` that covers `key`: its LSN, 0: none.

@@ -233,11 +233,11 @@ class Bench {
 
   void GetAll(const MemTable& table, const Keys& keys, bool present, int threads, uint64_t count,
               std::vector<Time>* times) {
-    const auto wanted = present ? Lookup::State::kValue : Lookup::State::kAbsent;
+    const auto wanted = present ? table::KeyState::kValue : table::KeyState::kAbsent;
     times->push_back(Measure(threads, count, [&](uint64_t first, uint64_t last) {
       uint64_t sum = 0;
       for (uint64_t i = first; i < last; ++i) {
-        const Lookup found = table.Get(keys[i], base::HashKey(keys[i]), kMaxLsn);
+        const table::LookupResult found = table.Get(keys[i], base::HashKey(keys[i]), kMaxLsn);
         if (found.state != wanted) Stop("wrong answer");
         if (present) sum += static_cast<unsigned char>(found.value[0]);
       }

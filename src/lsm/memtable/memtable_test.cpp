@@ -362,7 +362,7 @@ void ExpectLikeModel(const MemTable& table, const Model& model, uint64_t snapsho
   for (int i = 0; i < 60; ++i) {
     for (const char* end : {"", "x", "xx"}) {
       const std::string key = "k" + std::to_string(i) + end;
-      const Lookup got = Get(table, key, snapshot);
+      const table::LookupResult got = Get(table, key, snapshot);
       const uint64_t tombstone = model.Tombstone(key, snapshot);
       const auto newest = model.Newest(key, snapshot);
       ASSERT_EQ(table.CoveringTombstone(key, snapshot), tombstone);

@@ -23,7 +23,7 @@
 namespace quire::lsm {
 
 using log::RecordType;
-using State = Lookup::State;
+using State = table::KeyState;
 
 constexpr uint64_t kGeneration = 77;
 constexpr uint64_t kBaseLsn = 1'000'000;
@@ -76,7 +76,7 @@ class Holder {
   std::unique_ptr<MemTable> table_;
 };
 
-inline Lookup Get(const MemTable& table, Slice key, uint64_t snapshot = kMaxLsn) {
+inline table::LookupResult Get(const MemTable& table, Slice key, uint64_t snapshot = kMaxLsn) {
   return table.Get(key, base::HashKey(key), snapshot);
 }
 

@@ -157,7 +157,7 @@ TEST(MemTable, ReadersBesideWritersSeeWholeValuesThatNeverGoBack) {
     std::map<std::string, uint64_t> seen;
     while (!stop || hits == 0) {
       const std::string key = "key" + std::to_string(random.Below(500));
-      const Lookup found = Get(*table, key);
+      const table::LookupResult found = Get(*table, key);
       if (found.state != State::kValue) continue;
       ++hits;
       const Slice filler = found.value.substr(key.size());
@@ -198,7 +198,7 @@ TEST(MemTable, ABatchIsSeenWholeAtEverySnapshot) {
     const uint64_t snapshot = table->QuiescedLsn();
     std::set<std::string> values;
     for (uint64_t k = 0; k < kKeys; ++k) {
-      const Lookup found = Get(*table, "k" + std::to_string(k), snapshot);
+      const table::LookupResult found = Get(*table, "k" + std::to_string(k), snapshot);
       values.insert(found.state == State::kValue ? std::string(found.value) : "absent");
     }
     EXPECT_EQ(values.size(), 1u);
@@ -234,8 +234,8 @@ TEST(MemTable, ABatchIsSeenWholeByPlainGets) {
       stop = true;
     });
     while (!stop) {
-      const Lookup b = Get(*table, "b");
-      const Lookup a = Get(*table, "a");
+      const table::LookupResult b = Get(*table, "b");
+      const table::LookupResult a = Get(*table, "a");
       ASSERT_EQ(b.state, State::kValue);
       ASSERT_EQ(a.state, State::kValue);
       ASSERT_GE(a.value, b.value);  // "a" was read later

@@ -100,27 +100,22 @@ bool PeerMemTable::FindVersion(Slice key, uint64_t hash, uint32_t* found, Record
   return true;
 }
 
-PeerLookup PeerMemTable::Find(Slice key, uint64_t hash) const {
-  PeerLookup found;
+std::optional<table::LookupResult> PeerMemTable::Find(Slice key, uint64_t hash) const {
   uint32_t tombstone = 0;
   uint32_t at = 0;
   Record record;
   // Tombstones first, for the reason that MemTable::Get gives.
-  if (!FindTombstone(key, &tombstone) || !FindVersion(key, hash, &at, &record)) {
-    found.state = PeerLookup::State::kChanged;
-  } else if (at < tombstone) {
-    found.state = PeerLookup::State::kDeleted;
+  if (!FindTombstone(key, &tombstone) || !FindVersion(key, hash, &at, &record)) return std::nullopt;
+  table::LookupResult found;
+  if (at < tombstone) {
+    found.state = table::KeyState::kDeleted;
   } else if (at != 0) {
+    const bool reference = record.type == log::RecordType::kValueRef;
+    const bool known = reference || record.type == log::RecordType::kPut ||
+                       record.type == log::RecordType::kDelete;
+    if (!known || (reference && record.value.size() != sizeof(log::ValueRef))) return std::nullopt;
+    found.state = table::StateOf(record.type);
     found.value = record.value;
-    if (record.type == log::RecordType::kPut) {
-      found.state = PeerLookup::State::kValue;
-    } else if (record.type == log::RecordType::kDelete) {
-      found.state = PeerLookup::State::kDeleted;
-    } else {
-      const bool reference = record.type == log::RecordType::kValueRef &&
-                             record.value.size() == sizeof(log::ValueRef);
-      found.state = reference ? PeerLookup::State::kValueRef : PeerLookup::State::kChanged;
-    }
   }
   return found;
 }

@@ -13,18 +13,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "lsm/memtable/memtable.h"
 #include "quire/slice.h"
 
 namespace quire::lsm {
-
-/// The unconfirmed result of a lookup in a neighbour's MemTable.
-struct PeerLookup {
-  enum class State { kAbsent, kDeleted, kValue, kValueRef, kChanged };
-  State state = State::kAbsent;
-  Slice value;  ///< in the shared memory: to be copied, then validated. kValueRef: 32 bytes.
-};
 
 class PeerMemTable {
  public:
@@ -38,8 +32,9 @@ class PeerMemTable {
         segment_bytes_(segment_bytes),
         generation_(generation) {}
 
-  /// The newest visible version of `key`. kChanged: what was read cannot be.
-  PeerLookup Find(Slice key, uint64_t hash) const;
+  /// The newest visible version of `key`, unconfirmed: its value lies in the shared memory, and is
+  /// to be copied before Unchanged is asked. Nullopt: what was read cannot be.
+  std::optional<table::LookupResult> Find(Slice key, uint64_t hash) const;
   /// True where all that was read before this call belonged to the generation.
   bool Unchanged() const;
 

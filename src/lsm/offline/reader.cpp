@@ -14,45 +14,26 @@
 #include "lsm/offline/published_state.h"
 #include "lsm/version/run_lookup.h"
 #include "lsm/version/user_iterator.h"
+#include "lsm/vlog/value_resolver.h"
 #include "table/block_cache.h"
 
 namespace quire::lsm {
 namespace {
 
-struct Found {
-  Reader::Presence presence = Reader::Presence::kNowhere;
-  bool separated = false;
-  Slice value;  // inside the caller's EpochGuard
-  table::CachedBlock* block = nullptr;  // that the value points into; null: the view has it
-};
-
-template <typename State>
-Found FoundOf(State state, Slice value) {
-  switch (state) {
-    case State::kAbsent:
-      break;
-    case State::kDeleted:
-      return {Reader::Presence::kDeleted, false, {}, nullptr};
-    case State::kValue:
-      return {Reader::Presence::kPresent, false, value, nullptr};
-    case State::kValueRef:
-      return {Reader::Presence::kPresent, true, value, nullptr};
-  }
-  return {};
-}
-
-Status Find(const Version& version, Slice key, Found* found) {
+Status Find(const Version& version, Slice key, table::LookupResult* found) {
   const uint64_t hash = base::HashKey(key);
   for (const std::shared_ptr<PooledMemTable>& memory : version.immutables) {
-    const Lookup lookup = memory->table().Get(key, hash, kMaxLsn);
-    *found = FoundOf(lookup.state, lookup.value);
-    if (found->presence != Reader::Presence::kNowhere) return Status();
+    *found = memory->table().Get(key, hash, kMaxLsn);
+    if (found->state != table::KeyState::kAbsent) return Status();
   }
-  RunLookup lookup;
-  QUIRE_RETURN_IF_ERROR(LookupRuns(version.runs, key, hash, kMaxLsn, &lookup));
-  *found = FoundOf(lookup.state, lookup.value);
-  found->block = lookup.block;
-  return Status();
+  FilterCounts counts;
+  return LookupRuns(version.runs, key, hash, kMaxLsn, found, &counts);
+}
+
+Reader::Presence PresenceOf(table::KeyState state) {
+  if (state == table::KeyState::kAbsent) return Reader::Presence::kNowhere;
+  return state == table::KeyState::kDeleted ? Reader::Presence::kDeleted
+                                            : Reader::Presence::kPresent;
 }
 
 // Of the tables, and of the values that they refer to.
@@ -74,6 +55,9 @@ class OfflineReader final : public Reader, public std::enable_shared_from_this<O
       : loader_(std::move(loader)),
         unchanging_(unchanging),
         view_(std::move(view)),
+        resolver_([this](const log::ValueRef& reference, const BufferAllocator& allocate) {
+          return ReadValue(reference, allocate);
+        }),
         end_of_view_(base::EpochPrepare([kept = view_] {})) {}
   ~OfflineReader() override {
     // The last to let go of it may be a guard's holder or a reclaimer.
@@ -98,6 +82,7 @@ class OfflineReader final : public Reader, public std::enable_shared_from_this<O
   const std::shared_ptr<const PublishedStateLoader> loader_;  // goes last: see there
   const bool unchanging_;
   const std::shared_ptr<const PublishedState> view_;
+  const ValueResolver resolver_;
   std::list<base::EpochRetired> end_of_view_;
 };
 
@@ -113,33 +98,21 @@ Status OfflineReader::Get(Slice key, const BufferAllocator& allocate, Presence* 
     return Status(Code::kInvalidArgument,
                   "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
   }
-  log::ValueRef reference;
-  Found found;
-  table::BlockPin block;
+  LateValue late;
   {
     const base::EpochGuard guard;
+    table::LookupResult found;
     QUIRE_RETURN_IF_ERROR(Find(view_->version, key, &found));
-    if (presence != nullptr) *presence = found.presence;
-    if (found.presence != Presence::kPresent) return Status(Code::kNotFound);
-    if (found.separated) {
-      reference = base::LoadLe<log::ValueRef>(found.value.data());
-    } else if (found.value.size() < kHoldUpBytes) {
-      return Deliver(found.value, allocate);
-    } else if (found.block != nullptr) {
-      block = table::BlockPin(found.block);
-    }
+    if (presence != nullptr) *presence = PresenceOf(found.state);
+    QUIRE_RETURN_IF_ERROR(resolver_.Resolve(found, allocate, &late));
   }
-  // A large one takes long, and others wait for guards.
-  return found.separated ? ReadValue(reference, allocate) : Deliver(found.value, allocate);
+  return resolver_.ResolveLate(late, allocate);
 }
 
 std::unique_ptr<Iterator> OfflineReader::NewIterator(const IteratorOptions& options) const {
   IteratorSources sources;
   sources.version = std::shared_ptr<const Version>(view_, &view_->version);
-  sources.read_value = [self = shared_from_this()](const log::ValueRef& reference,
-                                                   const BufferAllocator& allocate) {
-    return self->ReadValue(reference, allocate);
-  };
+  sources.values = {shared_from_this(), &resolver_};
   sources.snapshot = options.snapshot == nullptr ? kMaxLsn : options.snapshot->lsn();
   AddVersion(&sources);
   return NewUserIterator(std::move(sources), options);

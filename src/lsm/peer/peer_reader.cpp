@@ -1,5 +1,6 @@
 #include "lsm/peer/peer_reader.h"
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -19,6 +20,7 @@
 #include "lsm/version/run_lookup.h"
 #include "lsm/version/run_opener.h"
 #include "lsm/version/version.h"
+#include "lsm/vlog/value_resolver.h"
 #include "table/block_cache.h"
 
 namespace quire::lsm {
@@ -43,16 +45,9 @@ struct PeerView {
   std::vector<std::shared_ptr<const Run>> runs;
 };
 
-// A large value that was found, to be read once the guard is left: others wait for guards. Holds
-// what it is in.
-struct LargeValue {
-  enum class Place { kNone, kMemTable, kTable, kSegment };
-  Place place = Place::kNone;
-  Slice value;  // kMemTable, kTable
-  std::optional<PeerMemTable> memtable;
-  std::shared_ptr<io::MappedFile> mapping;  // of its records; null: in the region
-  table::BlockPin block;
-  log::ValueRef reference;  // kSegment
+// Holds what it is in; the memory of a neighbour may come to be another MemTable's all the same.
+struct PeerLateValue : LateValue {
+  std::optional<PeerMemTable> memtable;  // of `beside_key`
 };
 
 class SharedMemoryReader final : public PeerReader {
@@ -66,6 +61,9 @@ class SharedMemoryReader final : public PeerReader {
         options_(options),
         cache_(std::move(cache)),
         values_(ValueReader::Create(fs, directory_)),
+        resolver_([this](const log::ValueRef& reference, const BufferAllocator& allocate) {
+          return values_->Read(reference, allocate);
+        }),
         mappings_(static_cast<size_t>(region_->pool_slots())) {}
 
   ~SharedMemoryReader() override {
@@ -77,18 +75,18 @@ class SharedMemoryReader final : public PeerReader {
     const uint64_t hash = base::HashKey(key);
     for (int attempt = 0; attempt < kPeerAttempts; ++attempt) {
       bool changed = true;
-      LargeValue large;
+      PeerLateValue late;
       {
         const base::EpochGuard guard;
         const PeerView* const view = view_.load(std::memory_order_acquire);
         if (view != nullptr && region_->Unchanged(view->sequence)) {
           base::SyncPoint("lsm.peer.viewed");
-          const Status status = GetFrom(*view, key, hash, allocate, &changed, &large);
+          const Status status = GetFrom(*view, key, hash, allocate, &changed, &late);
           if (!changed) return status;
         }
       }
-      if (large.place != LargeValue::Place::kNone) {
-        const Status status = ReadLarge(large, allocate, &changed);
+      if (late.there()) {
+        const Status status = ReadLate(late, allocate, &changed);
         if (!changed) return status;
       }
       QUIRE_RETURN_IF_ERROR(Refresh());
@@ -142,94 +140,66 @@ class SharedMemoryReader final : public PeerReader {
     return Busy(directory_, "a file of it cannot be read");
   }
 
-  // *changed: the view is none any more, or *large is to be read; and the status nothing.
+  // *changed: the view is none any more, or *late is to be read; and the status nothing.
   Status GetFrom(const PeerView& view, Slice key, uint64_t hash, const BufferAllocator& allocate,
-                 bool* changed, LargeValue* large) const {
+                 bool* changed, PeerLateValue* late) const {
     for (size_t i = 0; i < view.memtables.size(); ++i) {
       const PeerMemTable& memtable = view.memtables[i];
-      const PeerLookup found = memtable.Find(key, hash);
-      switch (found.state) {
-        case PeerLookup::State::kChanged:
-          return Status();
-        case PeerLookup::State::kAbsent:
-          if (!memtable.Unchanged()) return Status();
-          continue;
-        case PeerLookup::State::kDeleted:
-          *changed = !memtable.Unchanged();
-          return Status(Code::kNotFound);
-        case PeerLookup::State::kValue: {
-          if (found.value.size() >= kHoldUpBytes) {
-            large->place = LargeValue::Place::kMemTable;
-            large->value = found.value;
-            large->memtable = memtable;
-            large->mapping = view.mappings[i];
-            return Status();
-          }
-          const Status status = Deliver(found.value, allocate);
-          base::SyncPoint("lsm.peer.delivered");
-          *changed = !memtable.Unchanged();
-          return status;
-        }
-        case PeerLookup::State::kValueRef: {
-          log::ValueRef reference;
-          std::memcpy(&reference, found.value.data(), sizeof reference);
-          if (!memtable.Unchanged()) return Status();
-          return ReadValue(reference, allocate, changed, large);
-        }
+      std::optional<table::LookupResult> found = memtable.Find(key, hash);
+      if (!found.has_value()) return Status();
+      if (found->state == table::KeyState::kAbsent) {
+        if (!memtable.Unchanged()) return Status();
+        continue;
       }
+      std::array<char, sizeof(log::ValueRef)> reference;
+      if (found->state == table::KeyState::kValueRef) {
+        // Nothing is read by a reference that may have changed under the copy.
+        std::memcpy(reference.data(), found->value.data(), reference.size());
+        if (!memtable.Unchanged()) return Status();
+        found->value = Slice(reference.data(), reference.size());
+        return Resolve(*found, allocate, changed, late);
+      }
+      const Status status = Resolve(*found, allocate, changed, late);
+      base::SyncPoint("lsm.peer.delivered");
+      *changed = late->there() || !memtable.Unchanged();
+      if (late->there()) {
+        late->memtable = memtable;
+        late->holder = view.mappings[i];
+      }
+      return status;
     }
-    return GetFromRuns(view, key, hash, allocate, changed, large);
+    return GetFromRuns(view, key, hash, allocate, changed, late);
   }
 
   Status GetFromRuns(const PeerView& view, Slice key, uint64_t hash,
-                     const BufferAllocator& allocate, bool* changed, LargeValue* large) const {
-    RunLookup found;
+                     const BufferAllocator& allocate, bool* changed, PeerLateValue* late) const {
+    table::LookupResult found;
+    FilterCounts counts;
+    const Status status = LookupRuns(view.runs, key, hash, kMaxLsn, &found, &counts);
     *changed = false;
-    QUIRE_RETURN_IF_ERROR(LookupRuns(view.runs, key, hash, kMaxLsn, &found));
-    switch (found.state) {
-      case RunLookup::State::kAbsent:
-        return view.has_base ? Busy(directory_, "the key may be of an older generation")
-                             : Status(Code::kNotFound);
-      case RunLookup::State::kDeleted:
-        return Status(Code::kNotFound);
-      case RunLookup::State::kValue:
-        if (found.value.size() < kHoldUpBytes) return Deliver(found.value, allocate);
-        large->place = LargeValue::Place::kTable;
-        large->value = found.value;
-        large->block = table::BlockPin(found.block);
-        *changed = true;
-        return Status();
-      case RunLookup::State::kValueRef:
-        break;
+    QUIRE_RETURN_IF_ERROR(status);
+    if (found.state == table::KeyState::kAbsent && view.has_base) {
+      return Busy(directory_, "the key may be of an older generation");
     }
-    return ReadValue(base::LoadLe<log::ValueRef>(found.value.data()), allocate, changed, large);
-  }
-
-  Status ReadValue(const log::ValueRef& reference, const BufferAllocator& allocate, bool* changed,
-                   LargeValue* large) const {
-    if (reference.value_size < kHoldUpBytes) return ReadSegment(reference, allocate, changed);
-    large->place = LargeValue::Place::kSegment;
-    large->reference = reference;
-    *changed = true;
-    return Status();
-  }
-
-  // Without the guard.
-  Status ReadLarge(const LargeValue& large, const BufferAllocator& allocate, bool* changed) const {
-    if (large.place == LargeValue::Place::kSegment) {
-      return ReadSegment(large.reference, allocate, changed);
-    }
-    const Status status = Deliver(large.value, allocate);
-    base::SyncPoint("lsm.peer.delivered");
-    *changed = large.memtable.has_value() && !large.memtable->Unchanged();
-    return status;
+    return Resolve(found, allocate, changed, late);
   }
 
   // A segment that is gone was collected: newer tables know where the value is now.
-  Status ReadSegment(const log::ValueRef& reference, const BufferAllocator& allocate,
-                     bool* changed) const {
-    const Status status = values_->Read(reference, allocate);
-    *changed = status.code() == Code::kNotFound;
+  Status Resolve(const table::LookupResult& found, const BufferAllocator& allocate, bool* changed,
+                 PeerLateValue* late) const {
+    const Status status = resolver_.Resolve(found, allocate, late);
+    const bool reference = found.state == table::KeyState::kValueRef;
+    *changed = late->there() || (reference && status.code() == Code::kNotFound);
+    return status;
+  }
+
+  // Without the guard.
+  Status ReadLate(const PeerLateValue& late, const BufferAllocator& allocate, bool* changed) const {
+    const Status status = resolver_.ResolveLate(late, allocate);
+    base::SyncPoint("lsm.peer.delivered");
+    *changed = late.reference.has_value()
+                   ? status.code() == Code::kNotFound
+                   : late.memtable.has_value() && !late.memtable->Unchanged();
     return status;
   }
 
@@ -295,6 +265,7 @@ class SharedMemoryReader final : public PeerReader {
   const StorageOptions options_;
   const std::shared_ptr<table::BlockCache> cache_;
   const std::unique_ptr<ValueReader> values_;
+  const ValueResolver resolver_;
   mutable std::atomic<const PeerView*> view_{nullptr};
   mutable std::mutex mutex_;
   // by pool slot; guarded by mutex_

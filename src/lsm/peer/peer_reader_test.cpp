@@ -256,9 +256,9 @@ TEST(PeerMemTable, MemoryThatIsReusedIsNoticed) {
   ASSERT_TRUE(table->Add({log::RecordType::kPut, "key", "old"}, nullptr));
   const PeerMemTable peer(index_at, data, kBytes, 5);
   const uint64_t hash = base::HashKey("key");
-  EXPECT_EQ(peer.Find("key", hash).value, "old");
+  EXPECT_EQ(peer.Find("key", hash)->value, "old");
   EXPECT_TRUE(peer.Unchanged());
-  EXPECT_EQ(peer.Find("kez", base::HashKey("kez")).state, PeerLookup::State::kAbsent);
+  EXPECT_EQ(peer.Find("kez", base::HashKey("kez"))->state, table::KeyState::kAbsent);
   table = begin_use(6);
   EXPECT_FALSE(peer.Unchanged());
   // A new owner of the file, as after the first one's death: the index is not touched.
@@ -285,15 +285,15 @@ TEST(PeerMemTable, ChainsInACircleAreNoticed) {
   ASSERT_TRUE(table.AddBatch({{log::RecordType::kPut, "key", "v"}}, true, &key_lsn));
   ASSERT_TRUE(table.AddBatch({{log::RecordType::kRangeDelete, "x", "y"}}, true, &range_lsn));
   const PeerMemTable peer(index_at, data, kBytes, 5);
-  EXPECT_EQ(peer.Find("key", base::HashKey("key")).state, PeerLookup::State::kValue);
-  EXPECT_EQ(peer.Find("xx", base::HashKey("xx")).state, PeerLookup::State::kDeleted);
+  EXPECT_EQ(peer.Find("key", base::HashKey("key"))->state, table::KeyState::kValue);
+  EXPECT_EQ(peer.Find("xx", base::HashKey("xx"))->state, table::KeyState::kDeleted);
   for (const uint64_t lsn : {key_lsn, range_lsn}) {
     log::RecordHeader* const record = log::HeaderAt(data + lsn);
     log::HeaderAt(data + lsn - uint64_t{record->batch} * 8)->prev = 0;  // not whole any more
     record->prev = static_cast<uint32_t>(lsn / 8);
-    EXPECT_EQ(peer.Find("key", base::HashKey("key")).state, PeerLookup::State::kChanged);
+    EXPECT_FALSE(peer.Find("key", base::HashKey("key")).has_value());
     record->prev = 0;
-    EXPECT_EQ(peer.Find("key", base::HashKey("key")).state, PeerLookup::State::kAbsent);
+    EXPECT_EQ(peer.Find("key", base::HashKey("key"))->state, table::KeyState::kAbsent);
   }
 }
 
@@ -326,11 +326,11 @@ TEST(PeerMemTable, GarbageInIndexAndSegmentIsNeverFollowedOutside) {
     }
     const PeerMemTable peer(index_at, data, kBytes, 5);
     for (const std::string& key : keys) {
-      const PeerLookup found = peer.Find(key, base::HashKey(key));
-      changed += found.state == PeerLookup::State::kChanged;
-      if (found.value.empty()) continue;
-      ASSERT_GE(found.value.data(), data + log::kSegmentHeaderBytes);
-      ASSERT_LE(found.value.data() + found.value.size(), data + kBytes);
+      const std::optional<table::LookupResult> found = peer.Find(key, base::HashKey(key));
+      changed += !found.has_value();
+      if (!found.has_value() || found->value.empty()) continue;
+      ASSERT_GE(found->value.data(), data + log::kSegmentHeaderBytes);
+      ASSERT_LE(found->value.data() + found->value.size(), data + kBytes);
     }
   }
   EXPECT_GT(changed, 0u);

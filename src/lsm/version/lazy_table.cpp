@@ -4,24 +4,6 @@
 #include "lsm/version/recovery.h"
 
 namespace quire::lsm {
-namespace {
-
-class FailedEntryIterator final : public table::EntryIterator {
- public:
-  explicit FailedEntryIterator(Status status) : status_(std::move(status)) {}
-  void SeekToFirst() override {}
-  void SeekToLast() override {}
-  void Seek(Slice) override {}
-  void SeekBefore(Slice) override {}
-  void Next() override {}
-  void Prev() override {}
-  Status status() const override { return status_; }
-
- private:
-  const Status status_;
-};
-
-}  // namespace
 
 Result<const table::Table*> LazyTable::Use() const {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -52,7 +34,7 @@ bool LazyTable::MayContain(uint64_t hash) const {
 }
 
 Status LazyTable::Get(Slice key, uint64_t hash, uint64_t snapshot,
-                      table::TableLookup* found) const {
+                      table::LookupResult* found) const {
   if (const auto* const opened = opened_.load(std::memory_order_acquire)) {
     return opened->Get(key, hash, snapshot, found);
   }
@@ -67,7 +49,7 @@ const std::vector<table::RangeTombstone>& LazyTable::range_tombstones() const {
 
 std::unique_ptr<table::EntryIterator> LazyTable::NewIterator(bool fill_cache) const {
   const Result<const table::Table*> table = Use();
-  if (!table.ok()) return std::make_unique<FailedEntryIterator>(table.status());
+  if (!table.ok()) return table::NewErrorIterator(table.status());
   return (*table)->NewIterator(fill_cache);
 }
 

@@ -32,7 +32,8 @@ class LazyTable final : public table::Table {
 
   void PrefetchFilter(uint64_t hash) const override;
   bool MayContain(uint64_t hash) const override;
-  Status Get(Slice key, uint64_t hash, uint64_t snapshot, table::TableLookup* found) const override;
+  Status Get(Slice key, uint64_t hash, uint64_t snapshot,
+             table::LookupResult* found) const override;
   uint64_t CoveringTombstone(Slice, uint64_t) const override { return 0; }
   const std::vector<table::RangeTombstone>& range_tombstones() const override;
   std::unique_ptr<table::EntryIterator> NewIterator(bool fill_cache) const override;

@@ -15,18 +15,15 @@
 
 namespace quire::lsm {
 
-/// The result of a lookup in the runs.
-struct RunLookup {
-  enum class State { kAbsent, kValue, kValueRef, kDeleted };
-  State state = State::kAbsent;
-  Slice value;  ///< inside the caller's EpochGuard; kValueRef: the 32 bytes of a log::ValueRef
-  table::CachedBlock* block = nullptr;  ///< that the value points into
-  uint64_t filter_skips = 0;  ///< tables that their filters spared
-  uint64_t filter_false = 0;  ///< tables that were searched in vain
+/// The tables that their filters spared a lookup, and those that it searched in vain.
+struct FilterCounts {
+  uint64_t skips = 0;   ///< not searched
+  uint64_t misses = 0;  ///< searched, and without the key
 };
 
-/// The newest version of `key` at or below `lsn`, range tombstones applied.
+/// The newest version of `key` at or below `lsn`, range tombstones applied. `found` is absent
+/// before.
 Status LookupRuns(const std::vector<std::shared_ptr<const Run>>& runs, Slice key, uint64_t hash,
-                  uint64_t lsn, RunLookup* found);
+                  uint64_t lsn, table::LookupResult* found, FilterCounts* counts);
 
 }  // namespace quire::lsm

@@ -183,8 +183,7 @@ Slice UserIterator::value() {
 
 Slice UserIterator::ReadSeparated(Slice reference) {
   if (!value_read_) {
-    value_status_ =
-        sources_.read_value(base::LoadLe<log::ValueRef>(reference.data()), Into(&separated_value_));
+    value_status_ = sources_.values->ResolveReference(reference, Into(&separated_value_));
     if (!value_status_.ok()) separated_value_.clear();
     value_read_ = true;
   }

@@ -13,8 +13,8 @@
 
 #include "lsm/version/iterator.h"
 #include "lsm/version/merging_iterator.h"
-#include "lsm/vlog/value_log.h"
 #include "lsm/version/version.h"
+#include "lsm/vlog/value_resolver.h"
 #include "table/entry_iterator.h"
 
 namespace quire::lsm {
@@ -26,7 +26,7 @@ struct IteratorSources {
   std::vector<std::shared_ptr<const SortedView>> views;
   std::vector<std::unique_ptr<table::EntryIterator>> entries;
   std::vector<table::RangeTombstone> tombstones;
-  std::function<Status(const log::ValueRef& reference, const BufferAllocator& allocate)> read_value;
+  std::shared_ptr<const ValueResolver> values;
   uint64_t snapshot = 0;
 };
 

@@ -13,6 +13,7 @@
 #include "stream/log/delta.h"
 #include "stream/store/pins.h"
 #include "stream/store/reader_log.h"
+#include "stream/store/tending.h"
 
 namespace quire::stream {
 namespace {
@@ -464,7 +465,7 @@ Result<uint64_t> LocalReader::Wait(uint64_t after, uint64_t timeout_ms) {
 }  // namespace
 
 Result<char*> CallAllocator(const BufferAllocator& allocate, uint64_t bytes) {
-  return base::CallProgram([] { return std::string("the allocate function"); },
+  return base::CallProgram([] { return std::string("the buffer allocator"); },
                            [&]() -> Result<char*> {
                              if (char* const to = allocate(bytes)) return to;
                              return Status(Code::kOutOfMemory,

@@ -17,11 +17,14 @@
 #include <utility>
 #include <vector>
 
-#include "stream/log/delta.h"
 #include "stream/index/gate.h"
+#include "stream/log/delta.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/mirror.h"
 #include "stream/store/stream_testing.h"
 #include "stream/store/sync_points_testing.h"
+#include "stream/store/tending.h"
+#include "stream/store/writer.h"
 #include "tests/support/held_thread.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/sync_point_places.h"

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "stream/store/tending.h"
 
 namespace quire::stream {
 namespace {

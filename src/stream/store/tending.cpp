@@ -5,6 +5,7 @@
 
 #include "io/files/machine.h"
 #include "stream/index/log_contents.h"
+#include "stream/store/local_reader.h"
 #include "stream/store/reader_log.h"
 
 namespace quire::stream {

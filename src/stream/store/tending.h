@@ -1,4 +1,4 @@
-/// What another program does for a part whose writer has ended or died, and the check of its log.
+/// The work of another program for a part whose writer has ended or died, and the check of its log.
 ///
 /// Layer      stream
 /// Source     NVStream, HPDC18, section 6.2; docs/decisions/0013-streams.md
