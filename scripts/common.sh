@@ -76,8 +76,13 @@ without_aslr() {
   fi
 }
 
-# So many tests run beside each other: half of the time they wait.
-test_jobs() { echo $((2 * $(nproc))); }
+# test_jobs DIR: so many tests run beside each other, since they wait for part of their time. Those
+# of a sanitizer compute most of it.
+test_jobs() {
+  if is_sanitized "$1"; then echo $((2 * $(nproc))); else echo $((3 * $(nproc))); fi
+}
+
+is_sanitized() { grep -q '^QUIRE_SANITIZE:STRING=.' "$1/CMakeCache.txt"; }
 
 # run_ctest DIR [ctest options...]: runs the tests and says aloud what was skipped.
 run_ctest() {
@@ -85,8 +90,8 @@ run_ctest() {
   shift
   local run=env
   python3 scripts/test_times.py --costs "$dir"
-  if grep -q '^QUIRE_SANITIZE:STRING=.' "$dir/CMakeCache.txt"; then run=without_aslr; fi
-  "$run" ctest --test-dir "$dir" -j "$(test_jobs)" --output-on-failure "$@" 2>&1 |
+  if is_sanitized "$dir"; then run=without_aslr; fi
+  "$run" ctest --test-dir "$dir" -j "$(test_jobs "$dir")" --output-on-failure "$@" 2>&1 |
     scripts/progress.py test "$log" tests/seconds.txt || rc=$?
   say_counts "$dir"
   summarise_skips "$dir" "$log"
