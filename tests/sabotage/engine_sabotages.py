@@ -3,7 +3,7 @@ from sabotage_kind import Sabotage
 
 LSM = "quire_lsm_test"
 HANDLES = ("  sources->young_segments =\n"
-           "      segments_.HandlesBetween(sources->version->segments_floor, "
+           "      versions_.segments().HandlesBetween(sources->version->segments_floor, "
            "values_->next_id());\n")
 
 # The owner of a database, its readers and its neighbours resolve values in one place.
@@ -24,7 +24,7 @@ ENGINE_SABOTAGES = [
              "quire_kv_test", "RestartInPlace.Notices*"),
     Sabotage("room-soon", "a write that must not wait waits for iterators",
              "src/lsm/db/write_stall.cpp", "progress->waits = !progress->may_wait;",
-             "progress->waits = !progress->may_wait && current_->immutables.size() >=\n"
+             "progress->waits = !progress->may_wait && versions_.current()->immutables.size() >=\n"
              "        static_cast<size_t>(options_.flushing_queue_length);",
              "quire_lsm_test", "WriteBesideIterators.*"),
     Sabotage("generations-pile-up", "short jobs leave a generation each",
@@ -67,7 +67,7 @@ ENGINE_SABOTAGES = [
              "    merge_bytes_end_ = std::min(merge_bytes_end_, bytes);\n", "",
              LSM, "MergeWithoutRoom.IsTried*"),
     Sabotage("collect-room", "a value that finds no room keeps tables from being merged",
-             "src/lsm/db/db_compact.cpp", "  if (merge.collect.empty()) {\n", "  if (true) {\n",
+             "src/lsm/db/db_compact.cpp", "  if (merge.inputs.collect.empty()) {\n", "  if (true) {\n",
              LSM, "MergeWithoutRoom.OfValues*"),
     Sabotage("iterator-segments", "an iterator does not hold the values stored while it begins",
              "src/lsm/db/db_read.cpp",

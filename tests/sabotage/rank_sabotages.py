@@ -343,10 +343,10 @@ RANK_SABOTAGES = [
              "src/lsm/db/db_compact.cpp", "  executor_.RunWaiting();\n", "",
              "quire_lsm_test", "Merges.LetOthers*"),
     Sabotage("shown-half", "what waits for a flush is told of it before the runs have it",
-             "src/lsm/db/db_publish.cpp",
-             "  std::shared_ptr<Version> version = SuccessorLocked(change);",
+             "src/lsm/version/version_set.cpp",
+             "  std::shared_ptr<Version> version = Successor(change);",
              "  flushed_lsn_ = next.manifest.flushed_lsn;\n"
-             "  std::shared_ptr<Version> version = SuccessorLocked(change);",
+             "  std::shared_ptr<Version> version = Successor(change);",
              "quire_allocation_db_test", "StarvedDb.*"),
     Sabotage("guard-half", "a guard that found no memory counts as held",
              "src/base/epoch.cpp", "    state.slot = TakeSlot();",

@@ -14,7 +14,7 @@ namespace quire::lsm {
 void DbImpl::ScheduleLocked(void (DbImpl::*job)(), bool DbImpl::*queued) {
   try {
     auto run = [this, job, queued] { RunJob(job, queued); };
-    if (job == &DbImpl::CompactionJob) {
+    if (job == &DbImpl::RunCompaction) {
       executor_.ScheduleLong(std::move(run));
     } else {
       executor_.Schedule(std::move(run));
@@ -44,14 +44,14 @@ void DbImpl::RunJob(void (DbImpl::*job)(), bool DbImpl::*queued) {
 }
 
 void DbImpl::MaybeScheduleLocked() {
-  if (closing_ || !failure_.ok() || current_->active == nullptr) return;
+  if (closing_ || !failure_.ok() || versions_.current()->active == nullptr) return;
   // The only thread is in a merge: whether that stands still is seen where the job runs.
   const bool may_be_due = FlushableLocked() && merging_ > 0 && executor_.thread_count() == 1;
   if (!flush_queued_ && (may_be_due || FlushDueLocked())) {
-    ScheduleLocked(&DbImpl::FlushJob, &DbImpl::flush_queued_);
+    ScheduleLocked(&DbImpl::RunFlush, &DbImpl::flush_queued_);
   }
   if (!compaction_queued_ && CompactionWantedLocked()) {
-    ScheduleLocked(&DbImpl::CompactionJob, &DbImpl::compaction_queued_);
+    ScheduleLocked(&DbImpl::RunCompaction, &DbImpl::compaction_queued_);
   }
   if (!prepare_queued_ && PrepareDueLocked()) {
     ScheduleLocked(&DbImpl::PrepareIfDue, &DbImpl::prepare_queued_);
@@ -62,7 +62,7 @@ bool DbImpl::PrepareDueLocked() const {
   if (ready_ != nullptr || preparing_ || prepare_refused_ || !pool_->HasFreeSlot()) return false;
   // One that Flush closed with little in it is through before the active one is full: its memory,
   // which is there already, is taken again. New memory costs a page fault for each page.
-  const auto& closed = current_->immutables;
+  const auto& closed = versions_.current()->immutables;
   const bool comes_back = closed.size() == 1 && closed.front()->generation() == early_generation_ &&
                           closed.front()->table().data_bytes() < options_.memtable_bytes / 2;
   return !comes_back;

@@ -45,69 +45,22 @@ class DbImpl::CaptureImpl final : public Capture {
   std::vector<size_t> segments_;  // which of files_ are value segments
 };
 
-// One moment of the database. Whoever flushes or merges afterwards changes nothing of it, however
-// fast the program writes.
-struct DbImpl::Moment {
-  std::shared_ptr<const Version> version;
-  Manifest manifest;
-  // Keeps the value segments that were open then in the list until their sizes are known.
-  SegmentTracker::Protection protection;
-};
-
 Result<std::shared_ptr<const Capture>> DbImpl::NewCapture() {
   // Where nobody writes meanwhile, the manifest that the flush publishes says all.
   QUIRE_RETURN_IF_ERROR(values_->Seal());
   QUIRE_RETURN_IF_ERROR(Flush());
   base::SyncPoint("lsm.capture.flushed");
-  QUIRE_ASSIGN_OR_RETURN(Moment moment, ThisMoment());
+  QUIRE_ASSIGN_OR_RETURN(Moment moment, versions_.Now());
   const auto open = [](const StoredSegment& segment) { return segment.file_bytes == 0; };
   std::vector<StoredSegment>& segments = moment.manifest.value_segments;
   if (std::any_of(segments.begin(), segments.end(), open)) {
     base::SyncPoint("lsm.capture.open");
     QUIRE_RETURN_IF_ERROR(values_->Seal());
-    FillSizes(&segments);
+    versions_.FillSizes(&segments);
   }
   const auto capture = std::make_shared<CaptureImpl>(moment.version, moment.manifest);
   QUIRE_RETURN_IF_ERROR(capture->ReadIdentities(fs_, directory_));
   return std::shared_ptr<const Capture>(capture);
-}
-
-Result<DbImpl::Moment> DbImpl::ThisMoment() {
-  const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
-  // First the floor: the segments below it are seen as closed.
-  Moment moment{nullptr, manifest_, segments_.Protect(values_->open_floor())};
-  ObserveSegments();
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    moment.version = current_;
-    moment.manifest.flushed_lsn = flushed_lsn_;
-  }
-  moment.version = TablesOf(*moment.version);
-  const std::vector<std::shared_ptr<const Run>>& runs = moment.version->runs;
-  for (const std::shared_ptr<const Run>& run : runs) {
-    std::vector<table::TableInfo>& tables = moment.manifest.runs.emplace_back();
-    for (const std::shared_ptr<TableHandle>& table : run->tables()) tables.push_back(table->info());
-  }
-  moment.manifest.next_value_segment_id = values_->next_id();
-  moment.manifest.value_segment_floor = moment.manifest.next_value_segment_id;
-  SegmentUses uses = UsesOf(runs);
-  for (const StoredSegment& segment : segments_.Stored()) {
-    if (uses.erase(segment.id) != 0) moment.manifest.value_segments.push_back(segment);
-  }
-  if (uses.empty()) return moment;
-  return MissingFile(directory_ + "/" + ValueSegmentName(uses.begin()->first), "a value segment");
-}
-
-// Of those that were open, and are sealed by now.
-void DbImpl::FillSizes(std::vector<StoredSegment>* segments) {
-  const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
-  ObserveSegments();
-  std::map<uint64_t, uint64_t> sizes;
-  for (const StoredSegment& segment : segments_.Stored()) sizes[segment.id] = segment.file_bytes;
-  for (StoredSegment& segment : *segments) {
-    if (segment.file_bytes == 0) segment.file_bytes = sizes[segment.id];
-    QUIRE_CHECK(segment.file_bytes != 0);
-  }
 }
 
 }  // namespace quire::lsm

@@ -2,24 +2,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
-#include "base/coding.h"
 #include "base/epoch.h"
 #include "base/out_of_memory.h"
 #include "base/scope_exit.h"
 #include "base/sync_point.h"
+#include "lsm/db/compaction_job.h"
 #include "lsm/db/db_impl.h"
-#include "lsm/version/merging_iterator.h"
-#include "lsm/version/run_iterator.h"
-#include "lsm/version/run_writer.h"
-#include "lsm/version/version_filter.h"
 
 namespace quire::lsm {
 namespace {
 
-// A merge looks after so many bytes what else is due. An entry costs as much as these of a value.
-constexpr uint64_t kBytesPerLook = 1 << 20;
-constexpr uint64_t kBytesPerEntry = 256;
 // A merge that found no room is tried again when this share of its bytes has become free. Also
 // after so many flushes: of a quota nobody says what is free.
 constexpr uint64_t kRoomShare = 16;
@@ -28,24 +20,12 @@ constexpr int kFlushesPerTry = 64;
 // flushes.
 constexpr uint64_t kTriggersPerShortMerge = 2;
 
-size_t CommonBytes(Slice a, Slice b) {
-  const size_t size = std::min(a.size(), b.size());
-  return static_cast<size_t>(
-      std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(size), b.begin()).first -
-      a.begin());
-}
-
 }  // namespace
 
-// A merge on its way: of neighbouring runs, or of one table of a run.
+// A merge on its way.
 struct DbImpl::Merge {
-  std::vector<std::shared_ptr<const Run>> inputs;
-  std::vector<std::shared_ptr<TableHandle>> tables;  // of the inputs, those to be merged
-  bool bottom = false;                               // nothing older lies behind them
-  std::set<uint64_t> collect;                        // value segments to be emptied on the way
-  uint64_t compacts = 0;  // it does what these first calls of Compact asked for
-  bool moved_values = false;
-  std::string value;  // one that is moved
+  CompactionInputs inputs;
+  uint64_t compacts = 0;    // it does what these first calls of Compact asked for
   DbImpl* owner = nullptr;  // once it has begun, until it ends
 
   Merge() = default;
@@ -63,54 +43,20 @@ struct DbImpl::Merge {
     owner = &db;
     ++db.merging_;
     db.merge_level_ = db.executor_.LongJobs();
-    for (const std::shared_ptr<const Run>& run : inputs) db.busy_runs_.insert(run.get());
+    for (const std::shared_ptr<const Run>& run : inputs.runs) db.busy_runs_.insert(run.get());
   }
   void EndLocked() {
-    for (const std::shared_ptr<const Run>& run : inputs) owner->busy_runs_.erase(run.get());
+    for (const std::shared_ptr<const Run>& run : inputs.runs) owner->busy_runs_.erase(run.get());
     if (--owner->merging_ == 0) owner->merge_turn_bytes_ = 0;
     owner->compacts_done_ = std::max(owner->compacts_done_, compacts);
     owner->changed_.notify_all();
     owner = nullptr;
   }
-
-  uint64_t bytes() const {
-    uint64_t bytes = 0;
-    for (const std::shared_ptr<TableHandle>& table : tables) bytes += table->info().file_bytes;
-    return bytes;
-  }
-  // All keys lie between the smallest and the largest, and share what these share.
-  size_t CommonKeyBytes() const {
-    Slice smallest = tables.front()->info().smallest_key;
-    Slice largest = tables.front()->info().largest_key;
-    for (const std::shared_ptr<TableHandle>& table : tables) {
-      smallest = std::min(smallest, Slice(table->info().smallest_key));
-      largest = std::max(largest, Slice(table->info().largest_key));
-    }
-    return CommonBytes(smallest, largest);
-  }
-  std::vector<table::RangeTombstone> Tombstones() const {
-    std::vector<table::RangeTombstone> tombstones;
-    for (const std::shared_ptr<TableHandle>& table : tables) {
-      const std::vector<table::RangeTombstone>& more = table->table().range_tombstones();
-      tombstones.insert(tombstones.end(), more.begin(), more.end());
-    }
-    return tombstones;
-  }
-  // Compactions read ahead and leave the cache as it is.
-  std::vector<std::unique_ptr<table::EntryIterator>> Entries() const {
-    std::vector<std::unique_ptr<table::EntryIterator>> entries;
-    if (tables.size() == 1) {
-      entries.push_back(tables[0]->table().NewIterator(false));
-    } else {
-      for (const auto& run : inputs) entries.push_back(NewRunIterator(*run, false));
-    }
-    return entries;
-  }
 };
 
 std::vector<RunShape> DbImpl::ShapesLocked() const {
   std::vector<RunShape> shapes;
-  for (const std::shared_ptr<const Run>& run : current_->runs) {
+  for (const std::shared_ptr<const Run>& run : versions_.current()->runs) {
     shapes.push_back({run->bytes(), run->newest_ssid(), busy_runs_.contains(run.get())});
   }
   return shapes;
@@ -129,13 +75,14 @@ CompactionChoice DbImpl::PickLocked(MergeSize size) const {
 
 bool DbImpl::CompactionWantedLocked() const {
   if (!compaction_shortage_.ok()) return false;
-  return compacts_begun_ < compacts_asked_ || (collect_due_ && collect_refused_.why.ok()) ||
+  return compacts_begun_ < compacts_asked_ ||
+         (versions_.collect_due() && collect_refused_.why.ok()) ||
          PickLocked(MergeSize::kAny).count > 0;
 }
 
 // One merge: the next is scheduled behind what others wait for. Within a merge of another database
 // a short one, if this one's flushes wait for it.
-void DbImpl::CompactionJob() {
+void DbImpl::RunCompaction() {
   const Status done = base::OrOutOfMemory([this] {
     const bool within = executor_.LongJobs() > 1;
     bool urgent = false;
@@ -164,7 +111,7 @@ void DbImpl::CompactionJob() {
 // Takes the inputs of the merge that is due; false: none is.
 bool DbImpl::BeginMergeLocked(Merge& merge, MergeSize size) {
   if (closing_ || !failure_.ok() || !compaction_shortage_.ok()) return false;
-  const std::vector<std::shared_ptr<const Run>>& runs = current_->runs;
+  const std::vector<std::shared_ptr<const Run>>& runs = versions_.current()->runs;
   const bool all =
       compacts_begun_ < compacts_asked_ && size == MergeSize::kAny && busy_runs_.empty();
   CompactionChoice choice = PickLocked(size);
@@ -177,13 +124,15 @@ bool DbImpl::BeginMergeLocked(Merge& merge, MergeSize size) {
     }
     return false;
   }
-  merge.bottom = choice.first + choice.count == runs.size() && current_->base == nullptr;
+  merge.inputs.bottom =
+      choice.first + choice.count == runs.size() && versions_.current()->base == nullptr;
   for (size_t i = choice.first; i < choice.first + choice.count; ++i) {
-    merge.inputs.push_back(runs[i]);
-    merge.tables.insert(merge.tables.end(), runs[i]->tables().begin(), runs[i]->tables().end());
+    merge.inputs.runs.push_back(runs[i]);
+    merge.inputs.tables.insert(merge.inputs.tables.end(), runs[i]->tables().begin(),
+                               runs[i]->tables().end());
   }
   // Values may be many times as large as what refers to them.
-  if (size != MergeSize::kShort) merge.collect = DeadSegmentsLocked();
+  if (size != MergeSize::kShort) merge.inputs.collect = DeadSegmentsLocked();
   merge.BeginLocked(*this);
   if (all) merge.compacts = compacts_begun_ = compacts_asked_;
   return true;
@@ -191,9 +140,9 @@ bool DbImpl::BeginMergeLocked(Merge& merge, MergeSize size) {
 
 // Whether the tables are one run in which every entry is what a reader sees.
 bool DbImpl::NothingToDropLocked() const {
-  if (current_->runs.empty()) return true;
-  if (current_->runs.size() > 1) return false;
-  for (const std::shared_ptr<TableHandle>& table : current_->runs[0]->tables()) {
+  if (versions_.current()->runs.empty()) return true;
+  if (versions_.current()->runs.size() > 1) return false;
+  for (const std::shared_ptr<TableHandle>& table : versions_.current()->runs[0]->tables()) {
     const table::TableInfo& info = table->info();
     if (info.tombstone_count != 0 || info.entry_count != info.key_count) return false;
   }
@@ -223,13 +172,13 @@ void DbImpl::EndMerge(Merge& merge, const Status& status) {
 // merge that also empties value segments lacks room for may be values, which the next one leaves.
 void DbImpl::RememberNoRoom(const Merge& merge, const Status& why) {
   const Result<uint64_t> free_bytes = fs_.FreeBytes(directory_);
-  const uint64_t bytes = merge.bytes();
+  const uint64_t bytes = merge.inputs.bytes();
   NoRoom refused;
   refused.why = why;
   refused.room = free_bytes.ok() ? *free_bytes + bytes / kRoomShare + 1 : 0;
   refused.flushes = kFlushesPerTry;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (merge.collect.empty()) {
+  if (merge.inputs.collect.empty()) {
     merge_refused_ = std::move(refused);
     merge_bytes_end_ = std::min(merge_bytes_end_, bytes);
   } else {
@@ -271,11 +220,12 @@ bool DbImpl::CollectOnce() {
   Merge merge;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (closing_ || !failure_.ok() || !compaction_shortage_.ok() || !collect_due_) return false;
+    if (closing_ || !failure_.ok() || !compaction_shortage_.ok() || !versions_.collect_due())
+      return false;
     if (!collect_refused_.why.ok()) return false;
-    merge.collect = DeadSegmentsLocked();
+    merge.inputs.collect = DeadSegmentsLocked();
     if (!FindCollectableLocked(merge)) {
-      collect_due_ = false;
+      versions_.NothingToCollectLocked();
       return false;
     }
     merge.BeginLocked(*this);
@@ -288,8 +238,8 @@ bool DbImpl::CollectOnce() {
 // The value segments that are to be emptied: those that Compact waits for first, as others may come
 // to be due without end.
 std::set<uint64_t> DbImpl::DeadSegmentsLocked() const {
-  if (!collect_due_ || !collect_refused_.why.ok()) return {};
-  std::set<uint64_t> dead = segments_.MostlyDead(UsesOf(current_->runs));
+  if (!versions_.collect_due() || !collect_refused_.why.ok()) return {};
+  std::set<uint64_t> dead = versions_.MostlyDeadLocked();
   if (awaited_.empty()) return dead;
   std::erase_if(dead, [this](uint64_t id) {
     return std::none_of(awaited_.begin(), awaited_.end(),
@@ -299,105 +249,32 @@ std::set<uint64_t> DbImpl::DeadSegmentsLocked() const {
 }
 
 bool DbImpl::FindCollectableLocked(Merge& merge) const {
-  for (const std::shared_ptr<const Run>& run : current_->runs) {
+  for (const std::shared_ptr<const Run>& run : versions_.current()->runs) {
     for (const std::shared_ptr<TableHandle>& table : run->tables()) {
       const std::vector<table::SegmentUse>& uses = table->info().segments;
       const bool refers = std::any_of(uses.begin(), uses.end(), [&](const table::SegmentUse& use) {
-        return merge.collect.contains(use.segment_id);
+        return merge.inputs.collect.contains(use.segment_id);
       });
       if (!refers || busy_runs_.contains(run.get())) continue;
-      merge.inputs = {run};
-      merge.tables = {table};
-      merge.bottom = run == current_->runs.back() && current_->base == nullptr;
+      merge.inputs.runs = {run};
+      merge.inputs.tables = {table};
+      merge.inputs.bottom =
+          run == versions_.current()->runs.back() && versions_.current()->base == nullptr;
       return true;
     }
   }
   return false;
 }
 
-Status DbImpl::RunMerge(Merge& merge, int depth) {
-  base::SyncPoint("lsm.merge.begin");
-  RunWriter writer(fs_, directory_, options_, check_held_,
-                   [this] { return next_ssid_.fetch_add(1); },
-                   segments_.Protect(values_->open_floor()));
-  QUIRE_RETURN_IF_ERROR(MergeEntries(merge, writer, depth));
-  if (merge.moved_values) {
-    QUIRE_RETURN_IF_ERROR(values_->Sync());
-    base::SyncPoint("lsm.merge.values-synced");
-  }
-  base::SyncPoint("lsm.merge.written");
-
-  RunEdit edit;
-  edit.inputs = merge.inputs;
-  edit.obsolete = merge.tables;
-  if (merge.inputs.size() == 1) {
-    for (const std::shared_ptr<TableHandle>& table : merge.inputs[0]->tables()) {
-      const bool merged =
-          std::find(merge.tables.begin(), merge.tables.end(), table) != merge.tables.end();
-      if (!merged) edit.kept.push_back(table);
-    }
-  }
-  uint64_t bytes = 0;
-  QUIRE_RETURN_IF_ERROR(PublishRun(writer, edit, &bytes));
-  for (const std::shared_ptr<TableHandle>& table : merge.tables) {
-    counters_.Add(StorageCounter::kCompactionReadBytes, table->info().file_bytes);
-  }
-  counters_.Add(StorageCounter::kCompactionWriteBytes, bytes);
-  counters_.Add(StorageCounter::kCompactionCount, 1);
-  return Status();
-}
-
-Status DbImpl::MergeEntries(Merge& merge, RunWriter& writer, int depth) {
-  const std::vector<table::RangeTombstone> tombstones = merge.Tombstones();
-  VersionFilter filter(snapshots_.All(), tombstones, merge.bottom);
-  writer.SetTombstones(filter.KeptTombstones());
-  MergingIterator entries(merge.Entries(), merge.CommonKeyBytes());
-  uint64_t bytes = 0;
-  for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
-    bytes += kBytesPerEntry + entries.value().size();
-    if (bytes >= kBytesPerLook) {
-      if (Interrupted(depth, std::exchange(bytes, 0))) {
-        return Status(Code::kBusy, "the database is being closed");
-      }
-    }
-    const log::RecordType type = entries.type();
-    if (!filter.Keep(entries.key(), type, entries.lsn())) continue;
-    Slice value = entries.value();
-    log::ValueRef moved;
-    if (type == log::RecordType::kValueRef && !merge.collect.empty()) {
-      QUIRE_RETURN_IF_ERROR(
-          MoveValue(merge, writer.protection(), entries.key(), &value, &moved));
-      if (value.data() != entries.value().data()) bytes += merge.value.size();
-    }
-    QUIRE_RETURN_IF_ERROR(
-        writer.Add(entries.key(), type, value, entries.lsn(), filter.at_new_key()));
-  }
-  return entries.status();
-}
-
-// Copies the value that `reference` tells of, if its segment is to be emptied, and lets `reference`
-// tell of the copy. One that is damaged stays where it is: a copy would look sound.
-Status DbImpl::MoveValue(Merge& merge, const SegmentTracker::Protection& protection, Slice key,
-                         Slice* reference, log::ValueRef* moved) {
-  const auto from = base::LoadLe<log::ValueRef>(reference->data());
-  if (!merge.collect.contains(from.segment_id)) return Status();
-  const Status read = ReadValue(from, [&merge](size_t size) {
-    merge.value.resize(size);
-    return merge.value.data();
-  });
-  if (read.code() == Code::kCorruption) {
-    LogFailure(read);
-    segments_.Exclude(from.segment_id);
-    return Status();
-  }
-  QUIRE_RETURN_IF_ERROR(read);
-  QUIRE_RETURN_IF_ERROR(AppendValue(key, merge.value, moved));
-  // Else another publication might judge the segment before this merge's tables count.
-  QUIRE_CHECK(protection.Covers(moved->segment_id));
-  base::SyncPoint("lsm.merge.moved");
-  merge.moved_values = true;
-  *reference = Slice(reinterpret_cast<const char*>(moved), sizeof *moved);
-  return Status();
+Status DbImpl::RunMerge(const Merge& merge, int depth) {
+  CompactionJob::Calls calls;
+  calls.interrupted = [this, depth](uint64_t bytes) { return Interrupted(depth, bytes); };
+  calls.append_value = [this](Slice key, Slice value, log::ValueRef* reference) {
+    return AppendValue(key, value, reference);
+  };
+  calls.log_failure = [this](const Status& failure) { LogFailure(failure); };
+  calls.values = &resolver_;
+  return CompactionJob(Parts(), merge.inputs, std::move(calls)).Run();
 }
 
 // Does what cannot wait for the end of a merge, for there may be but one thread, which other
@@ -437,12 +314,9 @@ Status DbImpl::Compact() {
   // What was overwritten or deleted in the open value segment can be collected once that is closed
   // and no write into it is under way.
   QUIRE_RETURN_IF_ERROR(values_->Seal());
-  {
-    // No merge may publish between the look at the MemTables and the judgement of the segments: it
-    // would give up a segment to which a record in a younger MemTable refers.
-    const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
-    ObserveSegments();
-  }
+  // No merge may publish between the look at the MemTables and the judgement of the segments: it
+  // would give up a segment to which a record in a younger MemTable refers.
+  versions_.ObserveSegments();
   base::EpochSynchronize();
   {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -461,17 +335,28 @@ Status DbImpl::Compact() {
   return collected;
 }
 
+// Publishes although no run changed.
+Status DbImpl::PublishNow() {
+  const Status published = versions_.Publish({});
+  if (!published.ok() && published.code() != Code::kNoSpace) {
+    // Whether the manifest was replaced may not be known: nothing may be built on it.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    FailLocked(published, "publishing");
+  }
+  return published;
+}
+
 // Waits until the value segments that are mostly dead now are collected; those that come to be so
 // meanwhile, since others write on, are not waited for.
 Status DbImpl::CollectAll() {
   std::unique_lock<std::mutex> lock(mutex_);
-  const auto due = awaited_.insert(awaited_.end(), segments_.MostlyDead(UsesOf(current_->runs)));
+  const auto due = awaited_.insert(awaited_.end(), versions_.MostlyDeadLocked());
   const base::ScopeExit awaited([&] { awaited_.erase(due); });  // before the lock is given back
   MaybeScheduleLocked();
   const auto collected = [&] {
     const Status& refused = collect_refused_.why;
-    if (!collect_due_ || !refused.ok() || !compaction_shortage_.ok()) return true;
-    const std::set<uint64_t> dead = segments_.MostlyDead(UsesOf(current_->runs));
+    if (!versions_.collect_due() || !refused.ok() || !compaction_shortage_.ok()) return true;
+    const std::set<uint64_t> dead = versions_.MostlyDeadLocked();
     return std::none_of(due->begin(), due->end(), [&](uint64_t id) { return dead.contains(id); });
   };
   QUIRE_RETURN_IF_ERROR(WaitLocked(lock, collected));

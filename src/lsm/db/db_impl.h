@@ -3,7 +3,7 @@
 /// Layer      lsm (internal)
 /// Source     PapyrusKV, SC17, sections 2.4 to 2.6; LevelDB and RocksDB for what background work
 ///            may assume
-/// Threads    see the members. Lock order: publish_mutex_, sync_mutex_, mutex_; under mutex_
+/// Threads    see the members. Lock order: that of publications, sync_mutex_, mutex_; under mutex_
 ///            nothing waits, reads or writes a file, calls EpochRetire or EpochCollect, or drops
 ///            the last reference of anything.
 #pragma once
@@ -24,16 +24,16 @@
 #include "base/epoch.h"
 #include "lsm/db/counters.h"
 #include "lsm/db/db.h"
+#include "lsm/db/job_parts.h"
 #include "lsm/db/key_locks.h"
 #include "lsm/db/verify.h"
 #include "lsm/memtable/memtable_pool.h"
 #include "lsm/version/compaction_picker.h"
-#include "lsm/version/manifest.h"
 #include "lsm/version/recovery.h"
 #include "lsm/version/run_opener.h"
-#include "lsm/version/segment_tracker.h"
 #include "lsm/version/snapshot_list.h"
 #include "lsm/version/version.h"
+#include "lsm/version/version_set.h"
 #include "lsm/vlog/value_log.h"
 #include "lsm/vlog/value_resolver.h"
 #include "table/block_cache.h"
@@ -42,30 +42,11 @@ namespace quire::lsm {
 
 struct IteratorSources;
 
-class RunWriter;
-
 /// The result of a lookup in a Version, inside the caller's EpochGuard.
 struct Found : table::LookupResult {
   /// The MemTable that has the value; null: a table has it.
   const std::shared_ptr<PooledMemTable>* memory = nullptr;
 };
-
-/// How the runs change: by a flush, a merge, or the rewriting of one table.
-struct RunEdit {
-  std::vector<std::shared_ptr<const Run>> inputs;  ///< neighbours; empty: a new run in front
-  /// tables of `inputs` that go into `output` as they are
-  std::vector<std::shared_ptr<TableHandle>> kept;
-  std::vector<std::shared_ptr<TableHandle>> obsolete;  ///< the others
-  std::shared_ptr<const Run> output;                   ///< null: nothing is left
-  /// the oldest immutable MemTable, if this is a flush
-  std::shared_ptr<PooledMemTable> flushed;
-};
-
-/// Whether the cause may pass by itself: no room on the device, no memory, no descriptors. Nothing
-/// was done, and the same can be tried again.
-inline bool IsShortage(const Status& status) {
-  return status.code() == Code::kNoSpace || status.code() == Code::kOutOfMemory;
-}
 
 class DbImpl final : public Db {
  public:
@@ -103,28 +84,6 @@ class DbImpl final : public Db {
   void UnlinkRegion() override { pool_->region().Unlink(); }
 
  private:
-  /// Holds mutex_, under which the Version is replaced. Those that were replaced go to EpochRetire,
-  /// which may end other Versions at once, when the mutex is released: that is the end of this.
-  class VersionChange {
-   public:
-    explicit VersionChange(DbImpl& db) : lock_(db.mutex_) {}
-    ~VersionChange() {
-      if (lock_.owns_lock()) lock_.unlock();
-      base::EpochRetire(std::move(replaced_));
-    }
-    VersionChange(const VersionChange&) = delete;
-    VersionChange& operator=(const VersionChange&) = delete;
-    void Replace(std::shared_ptr<const Version> version) {
-      replaced_.push_back({0, [version = std::move(version)]() mutable { version.reset(); }});
-    }
-    /// To wait, or to work without it for a while.
-    std::unique_lock<std::mutex>& lock() { return lock_; }
-
-   private:
-    std::unique_lock<std::mutex> lock_;
-    std::list<base::EpochRetired> replaced_;
-  };
-
   // db_open.cpp
   Result<Manifest> LoadManifest(const DirectoryContents& contents, OpenFlags flags);
   Status TakeOver(const DirectoryContents& contents, const Manifest& stored);
@@ -196,7 +155,6 @@ class DbImpl final : public Db {
   Status AskBackingStore(Slice key, UpdateCall& call) const;
   uint64_t PinSources(IteratorSources* sources);
   uint64_t PinTables(IteratorSources* sources);
-  static std::shared_ptr<const Version> TablesOf(const Version& version);
   Status RunUpdate(Slice key, UpdateCall& call);
   struct UpdateOutcome {
     bool done = false;
@@ -221,7 +179,7 @@ class DbImpl final : public Db {
     uint64_t pinned_ns = 0;  // for so long no slot is free, though the queue has room
   };
   Room LookForRoomLocked(WriteProgress* progress) const;
-  void RotateLocked(VersionChange& change);
+  void RotateLocked(VersionSet::Change& change);
   Result<std::shared_ptr<PooledMemTable>> PrepareMemory(bool outside);
   Status PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside);
   Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, WriteProgress* progress);
@@ -235,7 +193,6 @@ class DbImpl final : public Db {
                       Found* found) const;
   Status ReadValue(const log::ValueRef& reference, const BufferAllocator& allocate) const;
   Status Deliver(const Found& found, const BufferAllocator& allocate, LateValue* late) const;
-  std::shared_ptr<const Version> PinVersion() const;
 
   // db_background.cpp
   void ScheduleLocked(void (DbImpl::*job)(), bool DbImpl::*queued);
@@ -257,41 +214,13 @@ class DbImpl final : public Db {
   bool SuspendedLocked() const;
   bool FlushDueLocked() const;
   void GiveMergeItsTurnLocked(const PooledMemTable& flushed);
-  void FlushJob();
+  void RunFlush();
   bool FlushOnce();
   Status FlushMemTable(const std::shared_ptr<PooledMemTable>& memory);
-  Status WriteMemTable(const PooledMemTable& memory, RunWriter& writer);
-  Status PublishRun(RunWriter& writer, RunEdit& edit, uint64_t* bytes);
-  Status BuildOutput(const std::vector<table::TableInfo>& tables, RunEdit& edit);
+  JobParts Parts();
   TablePlace Tables() const { return {&fs_, directory_, &options_, cache_, obsolete_files_, true}; }
 
-  // db_publish.cpp
-  /// What the runs become, and the manifest that says so.
-  struct Publication {
-    std::vector<std::shared_ptr<const Run>> runs;
-    SegmentUses uses;
-    std::vector<uint64_t> unused;  // value segments
-    Manifest manifest;
-  };
-  Status Publish(const RunEdit& edit);
-  Status PublishNow();
-  void ShowPublished(const RunEdit& edit, Publication next);
-  std::vector<std::shared_ptr<const Run>> EditedRuns(const RunEdit& edit) const;
-  static SegmentUses UsesOf(const std::vector<std::shared_ptr<const Run>>& runs);
-  Status WriteManifest(const Manifest& manifest, uint64_t previous_epoch);
-  Status InDoubt(const Status& why);
-  Manifest NextManifest(const RunEdit& edit, const std::vector<std::shared_ptr<const Run>>& runs,
-                        uint64_t open_floor) const;
-  std::shared_ptr<Version> SuccessorLocked(VersionChange& change) const;
-  void InstallLocked(std::shared_ptr<Version> next) noexcept;
-  void ObserveSegments();
-  Status SyncLiveHeaders(const std::shared_ptr<PooledMemTable>& flushed);
-
-  // db_capture.cpp
   class CaptureImpl;
-  struct Moment;
-  Result<Moment> ThisMoment();
-  void FillSizes(std::vector<StoredSegment>* segments);
 
   // db_compact.cpp
   struct Merge;
@@ -301,11 +230,12 @@ class DbImpl final : public Db {
   enum class MergeSize { kAny, kNewer, kShort };
   CompactionChoice PickLocked(MergeSize size) const;
   bool CompactionWantedLocked() const;
-  void CompactionJob();
+  void RunCompaction();
   bool CompactOnce(MergeSize size);
   bool CollectOnce();
   std::set<uint64_t> DeadSegmentsLocked() const;
   Status CollectAll();
+  Status PublishNow();
   // What found no room is tried again once so many bytes are free, or after so many flushes.
   struct NoRoom {
     Status why;  // OK: it may be tried
@@ -318,10 +248,7 @@ class DbImpl final : public Db {
   bool NothingToDropLocked() const;
   bool FindCollectableLocked(Merge& merge) const;
   void EndMerge(Merge& merge, const Status& status);
-  Status RunMerge(Merge& merge, int depth);
-  Status MergeEntries(Merge& merge, RunWriter& writer, int depth);
-  Status MoveValue(Merge& merge, const SegmentTracker::Protection& protection, Slice key,
-                   Slice* reference, log::ValueRef* moved);
+  Status RunMerge(const Merge& merge, int depth);
   bool Interrupted(int depth, uint64_t merged_bytes);
   uint64_t ExchangeMergeTurn(uint64_t bytes);
 
@@ -334,10 +261,10 @@ class DbImpl final : public Db {
   const std::shared_ptr<table::BlockCache> cache_;
   const std::shared_ptr<ObsoleteFiles> obsolete_files_;
   std::unique_ptr<io::FileLock> lock_;
+  VersionSet versions_;
   std::shared_ptr<MemTablePool> pool_;
   std::unique_ptr<ValueLog> values_;
   const ValueResolver resolver_;
-  mutable SegmentTracker segments_;
   SnapshotList snapshots_;
   mutable StorageCounters counters_;
   KeyLocks key_locks_;
@@ -347,27 +274,15 @@ class DbImpl final : public Db {
   uint64_t recovered_holes_ = 0;
   uint64_t recovered_torn_bytes_ = 0;
 
-  // The Version that readers and writers load inside an EpochGuard; current_ keeps it alive.
-  std::atomic<const Version*> version_{nullptr};
   std::atomic<bool> writes_refused_{false};  // failure_ says why
-  std::atomic<uint64_t> next_ssid_{1};
-  std::atomic<bool> manifest_in_doubt_{false};  // it may name tables that were to be taken back
-
-  // One publication at a time: looking at the runs, writing the manifest, installing the Version.
-  std::mutex publish_mutex_;
-  // guarded by publish_mutex_: the last one written, without lists
-  Manifest manifest_;
 
   // One sync of the log at a time, for all who wait for it.
   std::mutex sync_mutex_;
   std::atomic<uint64_t> durable_lsn_{0};  // below it everything is
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  // any of the following changed
-  std::shared_ptr<const Version> current_;
+  std::condition_variable changed_;        // any of the following changed
   std::shared_ptr<PooledMemTable> ready_;  // the next active MemTable, prepared
-  uint64_t edition_ = 0;                 // of the last manifest
-  uint64_t flushed_lsn_ = 0;
   Status failure_;  // why writes are refused, for good
   // why the last flush failed, if room, memory or descriptors are short; tried again on request
   Status shortage_;
@@ -388,7 +303,6 @@ class DbImpl final : public Db {
   Status compacted_;
   std::list<std::set<uint64_t>> awaited_;  // segments whose collection calls of Compact wait for
   int merge_level_ = 0;                    // long jobs that the thread of the last merge was in
-  bool collect_due_ = false;        // value segments are mostly dead
   int merging_ = 0;                 // merges under way
   uint64_t merge_turn_bytes_ = 0;   // they go on for so many before the next flush
   std::set<const Run*> busy_runs_;  // their inputs

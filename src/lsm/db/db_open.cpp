@@ -22,10 +22,10 @@ DbImpl::DbImpl(const DbEnvironment& environment, std::string directory,
       cache_(environment.cache != nullptr ? environment.cache
                                           : table::NewBlockCache(options.cache_bytes)),
       obsolete_files_(std::make_shared<ObsoleteFiles>()),
+      versions_(fs_, directory_, obsolete_files_, {sync_mutex_, mutex_, changed_}),
       resolver_([this](const log::ValueRef& reference, const BufferAllocator& allocate) {
         return ReadValue(reference, allocate);
-      }),
-      segments_(obsolete_files_) {}
+      }) {}
 
 Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   lock_ = std::move(lock);
@@ -44,12 +44,12 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
   recovered_torn_bytes_ = log.torn_bytes;
   if (log.holes != 0 && base::LogEnabled()) LogHoles(log);
   pool_->RaiseNextLsn((log.lsn_max + 7) / 8 * 8);
-  segments_.Recover(values_->Segments(), log.end_lsn);
+  versions_.segments().Recover(values_->Segments(), log.end_lsn);
   {
-    VersionChange change(*this);
-    std::shared_ptr<Version> version = SuccessorLocked(change);
+    VersionSet::Change change(versions_);
+    std::shared_ptr<Version> version = versions_.Successor(change);
     version->immutables.assign(log.handles.rbegin(), log.handles.rend());
-    InstallLocked(std::move(version));
+    versions_.InstallLocked(std::move(version));
   }
   log.handles.clear();
   QUIRE_RETURN_IF_ERROR(SyncRecoveredValues(log.value_segments));
@@ -125,18 +125,11 @@ Status DbImpl::TakeOver(const DirectoryContents& contents, const Manifest& store
   if (stored.edition <= 1) {
     QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(io::DirectoryOf(directory_)));
   }
-  if (contents.has_manifest) QUIRE_RETURN_IF_ERROR(WriteManifest(manifest, stored.epoch));
-  manifest.runs.clear();
-  manifest.value_segments.clear();
-  manifest_ = std::move(manifest);
-  edition_ = manifest_.edition;
-  store_id_ = manifest_.store_id;
-  check_held_ = [&fs = fs_, directory = directory_, store = store_id_, epoch = manifest_.epoch] {
+  store_id_ = manifest.store_id;
+  check_held_ = [&fs = fs_, directory = directory_, store = store_id_, epoch = manifest.epoch] {
     return CheckHeld(fs, directory, store, epoch);
   };
-  flushed_lsn_ = stored.flushed_lsn;
-  next_ssid_.store(stored.next_ssid);
-  return Status();
+  return versions_.TakeOver(stored, std::move(manifest), contents.has_manifest);
 }
 
 Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stored) {
@@ -146,14 +139,14 @@ Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stor
   config.directory = directory_;
   config.options = options_;
   config.share_memory = environment_.share_memory;
-  config.owner_epoch = manifest_.epoch;
+  config.owner_epoch = versions_.epoch();
   config.check_held = check_held_;
   config.found = contents.logs;
   QUIRE_ASSIGN_OR_RETURN(pool_, MemTablePool::Create(config));
   pool_->OnFree([this] { changed_.notify_all(); });
 
   ValueLogStart start;
-  start.owner_epoch = manifest_.epoch;
+  start.owner_epoch = versions_.epoch();
   start.check_held = check_held_;
   start.next_id = stored.next_value_segment_id;
   start.sealed = LiveValueSegments(contents, stored);
@@ -161,6 +154,7 @@ Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stor
     start.next_id = std::max(start.next_id, segment.id + 1);
   }
   QUIRE_ASSIGN_OR_RETURN(values_, ValueLog::Open(fs_, directory_, options_, executor_, start));
+  versions_.Attach(pool_.get(), values_.get());
   return OpenStoredRuns(stored);
 }
 
@@ -170,7 +164,7 @@ Status DbImpl::OpenStoredRuns(const Manifest& stored) {
   KnownTables known;
   QUIRE_ASSIGN_OR_RETURN(version->runs, OpenRuns(Tables(), stored.runs, &known));
   const std::lock_guard<std::mutex> lock(mutex_);
-  InstallLocked(std::move(version));  // the first: there is none to retire
+  versions_.InstallLocked(std::move(version));  // the first: there is none to retire
   return Status();
 }
 
@@ -193,10 +187,10 @@ Status DbImpl::FlushRecovered(bool all) {
     std::shared_ptr<PooledMemTable> oldest;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      const size_t count = current_->immutables.size();
+      const size_t count = versions_.current()->immutables.size();
       const size_t room = static_cast<size_t>(options_.flushing_queue_length) - 1;
       if (count == 0 || (!all && count <= room && pool_->HasFreeSlot())) return Status();
-      oldest = current_->immutables.back();
+      oldest = versions_.current()->immutables.back();
     }
     QUIRE_RETURN_IF_ERROR(FlushMemTable(oldest));
     oldest.reset();
@@ -214,16 +208,13 @@ Status DbImpl::BeginActive(const RecoveredLog& log) {
   // Its pages come as they are stored to: opening does not wait for them.
   active->Activate(log.end_generation, log.end_lsn);
   {
-    VersionChange change(*this);
-    std::shared_ptr<Version> version = SuccessorLocked(change);
+    VersionSet::Change change(versions_);
+    std::shared_ptr<Version> version = versions_.Successor(change);
     version->active = std::move(active);
-    InstallLocked(std::move(version));
+    versions_.InstallLocked(std::move(version));
   }
-  {
-    const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
-    manifest_.boot_id = fs_.BootId();
-  }
-  return Publish({});
+  versions_.SetBoot(fs_.BootId());
+  return versions_.Publish({});
 }
 
 // Log segments that this pool does not use, whose contents are in tables, and those that recovery
@@ -232,7 +223,7 @@ Status DbImpl::RemoveStrayLogs(const DirectoryContents& contents, const Recovere
   const auto pool_slots = static_cast<uint64_t>(pool_->region().pool_slots());
   std::vector<std::string> paths;
   for (const uint64_t number : contents.logs) {
-    if (options_.wal != WalMode::kOff && number == PinVersion()->active->file_number()) continue;
+    if (options_.wal != WalMode::kOff && number == versions_.Pin()->active->file_number()) continue;
     const bool given_up =
         std::find(log.given_up.begin(), log.given_up.end(), number) != log.given_up.end();
     if (!given_up && number < pool_slots && options_.wal != WalMode::kOff) continue;
@@ -250,7 +241,8 @@ Status DbImpl::RemoveAll(const std::vector<std::string>& paths) {
 }
 
 DbImpl::~DbImpl() {
-  if (options_.wal == WalMode::kOff && version_.load() != nullptr && current_->active != nullptr) {
+  if (options_.wal == WalMode::kOff && versions_.has_version() &&
+      versions_.current()->active != nullptr) {
     LogFailure(base::OrOutOfMemory([this] { return Flush(); }));
   }
   {
@@ -268,10 +260,10 @@ DbImpl::~DbImpl() {
   std::optional<uint64_t> free_log;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (NothingInTheLogLocked()) free_log = current_->active->file_number();
-    if (current_ != nullptr && current_->active != nullptr) current_->active->Close();
-    last = std::move(current_);
-    version_.store(nullptr, std::memory_order_release);
+    if (NothingInTheLogLocked()) free_log = versions_.current()->active->file_number();
+    if (versions_.current() != nullptr && versions_.current()->active != nullptr)
+      versions_.current()->active->Close();
+    last = versions_.TakeLastLocked();
   }
   ready_.reset();
   base::EpochSynchronize();
@@ -283,15 +275,15 @@ DbImpl::~DbImpl() {
 
 // Whether all that was written is in tables.
 bool DbImpl::NothingInTheLogLocked() const {
-  return options_.wal != WalMode::kOff && failure_.ok() && current_ != nullptr &&
-         current_->active != nullptr && current_->immutables.empty() &&
-         current_->active->table().empty();
+  return options_.wal != WalMode::kOff && failure_.ok() && versions_.current() != nullptr &&
+         versions_.current()->active != nullptr && versions_.current()->immutables.empty() &&
+         versions_.current()->active->table().empty();
 }
 
 // A closed database takes what its tables take. An opener that came since, or a database that was
 // made in this one's place, has log segments of its own: nothing of them is touched.
 Status DbImpl::FreeLog(uint64_t active_number) {
-  QUIRE_ASSIGN_OR_RETURN(const bool ours, StillStored(fs_, directory_, manifest_));
+  QUIRE_ASSIGN_OR_RETURN(const bool ours, versions_.StillOurs());
   return ours ? pool_->FreeFiles(active_number) : Status();
 }
 

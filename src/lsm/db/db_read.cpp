@@ -73,7 +73,7 @@ Status DbImpl::Deliver(const Found& found, const BufferAllocator& allocate, Late
     if (late->there() && found.memory != nullptr) late->holder = *found.memory;
     return Status();
   }
-  late->holder = segments_.Handle(late->reference->segment_id);
+  late->holder = versions_.segments().Handle(late->reference->segment_id);
   if (late->holder != nullptr) return Status();
   return ReadValue(*std::exchange(late->reference, std::nullopt), allocate);
 }
@@ -97,7 +97,7 @@ Status DbImpl::Get(Slice key, const Snapshot* snapshot, const BufferAllocator& a
 
 bool DbImpl::HasBackingStore() const {
   const base::EpochGuard guard;
-  return version_.load(std::memory_order_acquire)->base != nullptr;
+  return versions_.Load().base != nullptr;
 }
 
 // *base: to be asked, as nothing is known here.
@@ -114,7 +114,7 @@ Status DbImpl::FindAboveBackingStore(Slice key, uint64_t hash, const Snapshot* s
                                      std::shared_ptr<const BackingStore>* base,
                                      LateValue* late) const {
   const base::EpochGuard guard;
-  const Version& version = *version_.load(std::memory_order_acquire);
+  const Version& version = versions_.Load();
   // Slots and filters are on their way from memory while the MemTables are looked into.
   version.active->table().Prefetch(hash);
   for (const auto& immutable : version.immutables) immutable->table().Prefetch(hash);
@@ -135,7 +135,7 @@ Status DbImpl::GetFromMemory(Slice key, const BufferAllocator& allocate, bool* d
   LateValue late;
   {
     const base::EpochGuard guard;
-    const Version& version = *version_.load(std::memory_order_acquire);
+    const Version& version = versions_.Load();
     Found found;
     *decided = LookupMemory(version, key, hash, kMaxLsn, &found);
     if (tables != nullptr) *tables = {store_id_, version.edition, version.base != nullptr};
@@ -147,23 +147,18 @@ Status DbImpl::GetFromMemory(Slice key, const BufferAllocator& allocate, bool* d
 void DbImpl::DetachBackingStore() {
   std::shared_ptr<const BackingStore> base;
   {
-    VersionChange change(*this);
-    base = current_->base;
-    std::shared_ptr<Version> version = SuccessorLocked(change);
+    VersionSet::Change change(versions_);
+    base = versions_.current()->base;
+    std::shared_ptr<Version> version = versions_.Successor(change);
     version->base = nullptr;
-    InstallLocked(std::move(version));
+    versions_.InstallLocked(std::move(version));
   }
   base::EpochSynchronize();  // what ends it may not run where Versions are reclaimed
 }
 
-std::shared_ptr<const Version> DbImpl::PinVersion() const {
-  const base::EpochGuard guard;
-  return version_.load(std::memory_order_acquire)->shared_from_this();
-}
-
 std::unique_ptr<Snapshot> DbImpl::NewSnapshot() {
   const uint64_t lsn = snapshots_.Add([this] {
-    const std::shared_ptr<const Version> version = PinVersion();
+    const std::shared_ptr<const Version> version = versions_.Pin();
     return version->active->table().QuiescedLsn();
   });
   return std::make_unique<DbSnapshot>(snapshots_, lsn);
@@ -190,11 +185,11 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const IteratorOptions& options) {
 // goes in between to which they refer: those of records that are complete by then have their ids.
 uint64_t DbImpl::PinSources(IteratorSources* sources) {
   const base::EpochGuard guard;
-  sources->version = version_.load(std::memory_order_acquire)->shared_from_this();
+  sources->version = versions_.Load().shared_from_this();
   base::SyncPoint("lsm.iterator.pinned");
   const uint64_t now = sources->version->active->table().QuiescedLsn();
   sources->young_segments =
-      segments_.HandlesBetween(sources->version->segments_floor, values_->next_id());
+      versions_.segments().HandlesBetween(sources->version->segments_floor, values_->next_id());
   return now;
 }
 
@@ -205,16 +200,8 @@ uint64_t DbImpl::PinTables(IteratorSources* sources) {
   const PooledMemTable& oldest =
       version.immutables.empty() ? *version.active : *version.immutables.back();
   const uint64_t end = oldest.base_lsn();
-  sources->version = TablesOf(version);
+  sources->version = VersionSet::TablesOf(version);
   return end;
-}
-
-// Without the MemTables: the memory of those that are held is not there for writers.
-std::shared_ptr<const Version> DbImpl::TablesOf(const Version& version) {
-  auto tables = std::make_shared<Version>(version);
-  tables->active = nullptr;
-  tables->immutables.clear();
-  return tables;
 }
 
 }  // namespace quire::lsm

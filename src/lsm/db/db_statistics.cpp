@@ -6,7 +6,7 @@ namespace quire::lsm {
 
 DbStatistics DbImpl::Statistics() const {
   DbStatistics statistics;
-  const std::shared_ptr<const Version> version = PinVersion();
+  const std::shared_ptr<const Version> version = versions_.Pin();
   statistics.user_bytes = counters_.Sum(StorageCounter::kUserBytes);
   statistics.log_bytes =
       counters_.Sum(StorageCounter::kLogBytes) + version->active->table().data_bytes();
@@ -36,7 +36,7 @@ DbStatistics DbImpl::Statistics() const {
   statistics.block_cache_bytes = cache.charged_bytes;
   statistics.block_cache_hits = cache.hits;
   statistics.block_cache_misses = cache.misses;
-  statistics.newest_ssid = next_ssid_.load(std::memory_order_relaxed) - 1;
+  statistics.newest_ssid = versions_.newest_ssid();
   statistics.recovered_records = recovered_records_;
   statistics.recovered_holes = recovered_holes_;
   statistics.recovered_torn_bytes = recovered_torn_bytes_;
@@ -45,7 +45,7 @@ DbStatistics DbImpl::Statistics() const {
 
 Status DbImpl::Verify() {
   QUIRE_ASSIGN_OR_RETURN(const Manifest stored, ReadManifest(fs_, directory_));
-  const std::shared_ptr<const Version> version = PinVersion();
+  const std::shared_ptr<const Version> version = versions_.Pin();
   const ValueCheck check = [this](const log::ValueRef& reference) {
     return values_->Check(reference);
   };

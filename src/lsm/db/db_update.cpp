@@ -123,7 +123,7 @@ Status DbImpl::TryUpdate(Slice key, UpdateCall& call, UpdateOutcome* outcome) {
 Status DbImpl::LookForUpdate(Slice key, UpdateCall& call, const std::string** present,
                              LateValue* late, bool* done) const {
   const base::EpochGuard guard;
-  const Version& version = *version_.load(std::memory_order_acquire);
+  const Version& version = versions_.Load();
   Found found;
   QUIRE_RETURN_IF_ERROR(Lookup(version, key, base::HashKey(key), kMaxLsn, &found));
   const bool nowhere = found.state == table::KeyState::kAbsent;
@@ -160,7 +160,7 @@ Status DbImpl::AddUpdated(WriteOp op, UpdateCall& call, UpdateOutcome* outcome) 
   call.user_bytes = op.key.size() + op.value.size();
   if (op.value.size() >= kHoldUpBytes && Separated(op)) return AddLargeUpdated(op, call, outcome);
   const base::EpochGuard guard;
-  const Version& version = *version_.load(std::memory_order_acquire);
+  const Version& version = versions_.Load();
   outcome->generation = version.active->generation();
   const uint64_t value_bytes = op.value.size();
   log::ValueRef reference;
@@ -177,7 +177,7 @@ Status DbImpl::AddLargeUpdated(const WriteOp& op, UpdateCall& call, UpdateOutcom
   QUIRE_RETURN_IF_ERROR(StoreLarge({op}, &large, &outcome->generation));
   if (outcome->generation != 0) return Status();
   const base::EpochGuard guard;
-  const Version& version = *version_.load(std::memory_order_acquire);
+  const Version& version = versions_.Load();
   outcome->generation = version.active->generation();
   GroupOutcome added;
   QUIRE_RETURN_IF_ERROR(
@@ -269,7 +269,7 @@ class DbImpl::Applier {
   // once, and then the records that these name.
   void AskAhead(size_t at) {
     const base::EpochGuard guard;
-    const MemTable& table = db_.version_.load(std::memory_order_acquire)->active->table();
+    const MemTable& table = db_.versions_.Load().active->table();
     asked_for_ = std::min(ops_.size(), at + kUpdatesAhead);
     const IndexSlot* slots[kUpdatesAhead];
     for (size_t i = at; i < asked_for_; ++i) {

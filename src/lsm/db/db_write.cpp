@@ -121,7 +121,7 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
                                    : KeyLock();
       const base::EpochGuard guard;
       if (!locked && key_locks_.enabled()) continue;
-      const Version& version = *version_.load(std::memory_order_acquire);
+      const Version& version = versions_.Load();
       WriteOp op{type, key, value};
       log::ValueRef reference;
       const bool separated = Separated(op);
@@ -219,13 +219,13 @@ Status DbImpl::StoreLarge(const std::vector<WriteOp>& ops, LargeValues* large,
                           uint64_t* full_generation) {
   {
     const base::EpochGuard guard;
-    const Version& version = *version_.load(std::memory_order_acquire);
+    const Version& version = versions_.Load();
     if (FullOfValues(*version.active)) {
       *full_generation = version.active->generation();
       return Status();
     }
   }
-  large->protection.emplace(segments_.Protect(values_->open_floor()));
+  large->protection.emplace(versions_.segments().Protect(values_->open_floor()));
   const Status stored = SeparateAll(ops, &large->group);
   base::SyncPoint("lsm.write.large");
   return stored;
@@ -279,7 +279,7 @@ Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgr
       const KeyLockSet key_locks(key_locks_, LocksOf(ops));
       const base::EpochGuard guard;
       if (!locked && key_locks_.enabled()) continue;
-      const Version& version = *version_.load(std::memory_order_acquire);
+      const Version& version = versions_.Load();
       QUIRE_RETURN_IF_ERROR(apart ? TryInline(version, large.group.ops, large.group.value_bytes,
                                               atomic, &outcome)
                                   : TryGroup(version, ops, atomic, &outcome));
@@ -323,7 +323,7 @@ Status DbImpl::SyncThrough(uint64_t lsn) {
     QUIRE_RETURN_IF_ERROR(WriteStatusLocked());  // a sync that failed is never tried again
   }
   uint64_t end_lsn = 0;
-  const std::shared_ptr<const Version> version = PinVersion();
+  const std::shared_ptr<const Version> version = versions_.Pin();
   base::SyncPoint("lsm.log.sync.before");
   const Status status = SyncMemory(*version, &end_lsn);
   if (IsShortage(status)) return status;  // no sync was tried, and a later one can succeed
@@ -353,7 +353,7 @@ Status DbImpl::SyncLog() {
   if (options_.wal == WalMode::kOff) return Flush();
   uint64_t lsn = 0;
   {
-    const std::shared_ptr<const Version> version = PinVersion();
+    const std::shared_ptr<const Version> version = versions_.Pin();
     lsn = version->active->table().QuiescedLsn();
   }
   return SyncThrough(lsn);

@@ -40,7 +40,7 @@ Status DbImpl::GoOn(WriteProgress* progress) {
 DbImpl::Room DbImpl::LookForRoomLocked(WriteProgress* progress) const {
   Room room;
   room.queue_full =
-      current_->immutables.size() >= static_cast<size_t>(options_.flushing_queue_length);
+      versions_.current()->immutables.size() >= static_cast<size_t>(options_.flushing_queue_length);
   room.slot_free = pool_->HasFreeSlot();
   const uint64_t now_ns = io::RealClock().NowNs();
   // Until the queue has room it is the flushes that are waited for, not the iterators.
@@ -54,10 +54,10 @@ DbImpl::Room DbImpl::LookForRoomLocked(WriteProgress* progress) const {
 
 // At return another MemTable than that of `full_generation` is active; or the write waits.
 Status DbImpl::MakeRoomForWrite(uint64_t full_generation, WriteProgress* progress) {
-  VersionChange change(*this);
+  VersionSet::Change change(versions_);
   while (true) {
     QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
-    const MemTable& active = current_->active->table();
+    const MemTable& active = versions_.current()->active->table();
     if (active.generation() != full_generation) return Status();
     QUIRE_RETURN_IF_ERROR(active.RoomFailure());
     const Room room = LookForRoomLocked(progress);
@@ -80,9 +80,9 @@ Status DbImpl::MakeRoomForWrite(uint64_t full_generation, WriteProgress* progres
   }
 }
 
-void DbImpl::RotateLocked(VersionChange& change) {
-  const std::shared_ptr<PooledMemTable> full = current_->active;
-  std::shared_ptr<Version> next = SuccessorLocked(change);  // before the full one is closed
+void DbImpl::RotateLocked(VersionSet::Change& change) {
+  const std::shared_ptr<PooledMemTable> full = versions_.current()->active;
+  std::shared_ptr<Version> next = versions_.Successor(change);  // before the full one is closed
   base::SyncPoint("lsm.rotate.before");
   full->Close();
   ready_->Activate(full->generation(), full->end_lsn());
@@ -90,7 +90,7 @@ void DbImpl::RotateLocked(VersionChange& change) {
   next->active = std::exchange(ready_, nullptr);
   prepare_refused_ = false;
   next->immutables.insert(next->immutables.begin(), full);
-  InstallLocked(std::move(next));
+  versions_.InstallLocked(std::move(next));
   MaybeScheduleLocked();
   changed_.notify_all();
 }
@@ -125,10 +125,11 @@ Status DbImpl::PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside) {
 // A flush that failed for a shortage is tried once more for each writer that needs it, and of a
 // full device only if there is room now: nothing tries again while nobody writes.
 Status DbImpl::RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retried) {
-  if (*retried || current_->immutables.empty()) return shortage_;
+  if (*retried || versions_.current()->immutables.empty()) return shortage_;
   *retried = true;
   if (shortage_.code() == Code::kNoSpace) {
-    const uint64_t needed = current_->immutables.back()->table().data_bytes() + kFlushSlackBytes;
+    const uint64_t needed =
+        versions_.current()->immutables.back()->table().data_bytes() + kFlushSlackBytes;
     const Status no_space = shortage_;
     lock.unlock();
     const Result<uint64_t> free = fs_.FreeBytes(directory_);
@@ -159,17 +160,17 @@ Status DbImpl::Flush() {
   QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
   shortage_ = Status();
   MaybeScheduleLocked();
-  if (!current_->active->table().empty()) {
-    const uint64_t generation = current_->active->generation();
+  if (!versions_.current()->active->table().empty()) {
+    const uint64_t generation = versions_.current()->active->generation();
     early_generation_ = generation;
     lock.unlock();
     QUIRE_RETURN_IF_ERROR(
         MakeRoomForWrite(generation));  // and lets go of what holds the full one's memory
     lock.lock();
   }
-  if (current_->immutables.empty()) return Status();
-  const uint64_t wanted_lsn = current_->immutables.front()->end_lsn();
-  return WaitLocked(lock, [&] { return flushed_lsn_ >= wanted_lsn; });
+  if (versions_.current()->immutables.empty()) return Status();
+  const uint64_t wanted_lsn = versions_.current()->immutables.front()->end_lsn();
+  return WaitLocked(lock, [&] { return versions_.flushed_lsn() >= wanted_lsn; });
 }
 
 }  // namespace quire::lsm

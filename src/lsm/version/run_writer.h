@@ -15,8 +15,9 @@
 
 #include "io/files/file_system.h"
 #include "log/record.h"
-#include "lsm/vlog/held_directory.h"
+#include "lsm/version/entry_sink.h"
 #include "lsm/version/segment_tracker.h"
+#include "lsm/vlog/held_directory.h"
 #include "quire/options.h"
 #include "quire/slice.h"
 #include "quire/status.h"
@@ -24,7 +25,7 @@
 
 namespace quire::lsm {
 
-class RunWriter {
+class RunWriter final : public EntrySink {
  public:
   /// Tables go to `directory` while `check_held` says that it is this writer's; `next_ssid` gives
   /// each its number. `protection` covers the value segments that only these tables refer to. It
@@ -36,7 +37,7 @@ class RunWriter {
         check_held_(std::move(check_held)), next_ssid_(std::move(next_ssid)),
         protection_(std::move(protection)) {}
   /// Removes what was written, unless Finish() succeeded.
-  ~RunWriter();
+  ~RunWriter() override;
   RunWriter(const RunWriter&) = delete;
   RunWriter& operator=(const RunWriter&) = delete;
 
@@ -44,9 +45,7 @@ class RunWriter {
   void SetTombstones(std::vector<table::RangeTombstone> tombstones) {
     tombstones_ = std::move(tombstones);
   }
-  /// The next version to keep, in the order of EntryIterator. `new_key`: the last one had another
-  /// key, so that a new table may begin.
-  Status Add(Slice key, log::RecordType type, Slice value, uint64_t lsn, bool new_key);
+  Status Add(Slice key, log::RecordType type, Slice value, uint64_t lsn, bool new_key) override;
   /// Returns the tables, by key, synced (but not their directory entries); none if nothing was
   /// added.
   Result<std::vector<table::TableInfo>> Finish();

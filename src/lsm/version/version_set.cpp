@@ -1,4 +1,5 @@
-// A change of the runs: the manifest first, then the Version that readers see.
+#include "lsm/version/version_set.h"
+
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -7,15 +8,58 @@
 #include "base/epoch.h"
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
-#include "lsm/db/db_impl.h"
+#include "lsm/version/recovery.h"
 
 namespace quire::lsm {
 
+Status VersionSet::TakeOver(const Manifest& stored, Manifest next, bool exists) {
+  if (exists) QUIRE_RETURN_IF_ERROR(WriteManifest(next, stored.epoch));
+  next.runs.clear();
+  next.value_segments.clear();
+  manifest_ = std::move(next);
+  edition_ = manifest_.edition;
+  flushed_lsn_ = stored.flushed_lsn;
+  next_ssid_.store(stored.next_ssid);
+  return Status();
+}
+
+void VersionSet::Attach(MemTablePool* pool, ValueLog* values) {
+  pool_ = pool;
+  values_ = values;
+}
+
+void VersionSet::SetBoot(uint64_t boot_id) {
+  const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
+  manifest_.boot_id = boot_id;
+}
+
+std::shared_ptr<const Version> VersionSet::Pin() const {
+  const base::EpochGuard guard;
+  return Load().shared_from_this();
+}
+
+std::shared_ptr<const Version> VersionSet::TablesOf(const Version& version) {
+  auto tables = std::make_shared<Version>(version);
+  tables->active = nullptr;
+  tables->immutables.clear();
+  return tables;
+}
+
+std::shared_ptr<const Version> VersionSet::TakeLastLocked() {
+  version_.store(nullptr, std::memory_order_release);
+  return std::move(current_);
+}
+
+void VersionSet::ObserveSegments() {
+  const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
+  LookAtSegments();
+}
+
 // The runs as `edit` leaves them. publish_mutex_ is held, so that nobody else changes them.
-std::vector<std::shared_ptr<const Run>> DbImpl::EditedRuns(const RunEdit& edit) const {
+std::vector<std::shared_ptr<const Run>> VersionSet::EditedRuns(const RunEdit& edit) const {
   std::vector<std::shared_ptr<const Run>> runs;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(locks_.mutex);
     runs = current_->runs;
   }
   auto place = runs.begin();
@@ -28,7 +72,7 @@ std::vector<std::shared_ptr<const Run>> DbImpl::EditedRuns(const RunEdit& edit) 
   return runs;
 }
 
-SegmentUses DbImpl::UsesOf(const std::vector<std::shared_ptr<const Run>>& runs) {
+SegmentUses VersionSet::UsesOf(const std::vector<std::shared_ptr<const Run>>& runs) {
   SegmentUses uses;
   for (const std::shared_ptr<const Run>& run : runs) {
     for (const std::shared_ptr<TableHandle>& table : run->tables()) {
@@ -39,14 +83,14 @@ SegmentUses DbImpl::UsesOf(const std::vector<std::shared_ptr<const Run>>& runs) 
 }
 
 // Looks what became of the value segments since the last time.
-void DbImpl::ObserveSegments() {
+void VersionSet::LookAtSegments() {
   const std::vector<ValueSegmentInfo> segments = values_->Segments();
   // First who is past the grace period, then where the MemTables stand.
   const std::set<uint64_t> graced = segments_.Graced();
   base::SyncPoint("lsm.observe.graced");
   MemoryState memory;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(locks_.mutex);
     memory.flushed_lsn = flushed_lsn_;
     if (current_->active != nullptr) {
       memory.active_base_lsn = current_->active->base_lsn();
@@ -61,23 +105,23 @@ void DbImpl::ObserveSegments() {
 }
 
 // Headers of the log segments that stay, durable: from then on the manifest can demand them.
-Status DbImpl::SyncLiveHeaders(const std::shared_ptr<PooledMemTable>& flushed) {
+Status VersionSet::SyncLiveHeaders(const std::shared_ptr<PooledMemTable>& flushed) {
   std::vector<std::shared_ptr<PooledMemTable>> live;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(locks_.mutex);
     live = current_->immutables;
     if (current_->active != nullptr) live.push_back(current_->active);
   }
-  const std::lock_guard<std::mutex> sync_lock(sync_mutex_);
+  const std::lock_guard<std::mutex> sync_lock(locks_.sync_mutex);
   for (const std::shared_ptr<PooledMemTable>& handle : live) {
     if (handle != flushed) QUIRE_RETURN_IF_ERROR(handle->SyncHeader());
   }
   return Status();
 }
 
-Manifest DbImpl::NextManifest(const RunEdit& edit,
-                              const std::vector<std::shared_ptr<const Run>>& runs,
-                              uint64_t open_floor) const {
+Manifest VersionSet::NextManifest(const RunEdit& edit,
+                                  const std::vector<std::shared_ptr<const Run>>& runs,
+                                  uint64_t open_floor) const {
   Manifest next = manifest_;
   next.edition = manifest_.edition + 1;
   next.next_ssid = next_ssid_.load(std::memory_order_relaxed);
@@ -88,7 +132,7 @@ Manifest DbImpl::NextManifest(const RunEdit& edit,
     for (const std::shared_ptr<TableHandle>& table : run->tables()) tables.push_back(table->info());
   }
   next.value_segments = segments_.Stored();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(locks_.mutex);
   next.flushed_lsn = edit.flushed == nullptr ? flushed_lsn_ : edit.flushed->end_lsn();
   std::vector<std::shared_ptr<PooledMemTable>> live = current_->immutables;
   if (current_->active != nullptr) live.insert(live.begin(), current_->active);
@@ -101,7 +145,7 @@ Manifest DbImpl::NextManifest(const RunEdit& edit,
 }
 
 // kIo where it is not certain that the old manifest stands: what the new one names must stay then.
-Status DbImpl::WriteManifest(const Manifest& manifest, uint64_t previous_epoch) {
+Status VersionSet::WriteManifest(const Manifest& manifest, uint64_t previous_epoch) {
   Status status;
   try {
     status = PublishManifest(fs_, directory_, manifest, previous_epoch);
@@ -115,21 +159,21 @@ Status DbImpl::WriteManifest(const Manifest& manifest, uint64_t previous_epoch) 
   return InDoubt(status);
 }
 
-Status DbImpl::InDoubt(const Status& why) {
-  manifest_in_doubt_.store(true, std::memory_order_release);
+Status VersionSet::InDoubt(const Status& why) {
+  in_doubt_.store(true, std::memory_order_release);
   return Status(Code::kIo, why.ToString() + "; whether the new manifest counts is not known");
 }
 
-Status DbImpl::Publish(const RunEdit& edit) {
+Status VersionSet::Publish(const RunEdit& edit) {
   base::SyncPoint("lsm.publish.before");
   const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
-  if (manifest_in_doubt_.load(std::memory_order_acquire)) {
+  if (in_doubt_.load(std::memory_order_acquire)) {
     return Status(Code::kReadOnly, "after a failure it is not known which manifest counts in " +
                                        directory_ + "; reopen it when the cause is gone");
   }
   // First the floor, then what lies below it: none there is missing from the list.
   const uint64_t open_floor = values_->open_floor();
-  ObserveSegments();
+  LookAtSegments();
   QUIRE_RETURN_IF_ERROR(SyncLiveHeaders(edit.flushed));
   Publication next;
   next.runs = EditedRuns(edit);
@@ -151,26 +195,15 @@ Status DbImpl::Publish(const RunEdit& edit) {
   return Status();
 }
 
-// Publishes although no run changed.
-Status DbImpl::PublishNow() {
-  const Status published = Publish({});
-  if (!published.ok() && published.code() != Code::kNoSpace) {
-    // Whether the manifest was replaced may not be known: nothing may be built on it.
-    const std::lock_guard<std::mutex> lock(mutex_);
-    FailLocked(published, "publishing");
-  }
-  return published;
-}
-
 // The manifest is written: from now on everybody sees it. What needs memory comes before the first
 // change: whoever waits for `flushed_lsn_` takes the runs for those that hold it.
-void DbImpl::ShowPublished(const RunEdit& edit, Publication next) {
+void VersionSet::ShowPublished(const RunEdit& edit, Publication next) {
   for (const uint64_t id : next.unused) segments_.GiveUp(id);
   for (const std::shared_ptr<TableHandle>& table : edit.obsolete) table->SetObsolete();
   if (edit.flushed != nullptr) edit.flushed->SetFlushed();
 
-  VersionChange change(*this);
-  std::shared_ptr<Version> version = SuccessorLocked(change);
+  Change change(*this);
+  std::shared_ptr<Version> version = Successor(change);
   version->segments = segments_.Handles();
   const bool collect_due = !segments_.MostlyDead(next.uses).empty();
   version->runs = std::move(next.runs);
@@ -184,24 +217,21 @@ void DbImpl::ShowPublished(const RunEdit& edit, Publication next) {
   next.manifest.log_segments.clear();
   manifest_ = std::move(next.manifest);
   InstallLocked(std::move(version));
-  changed_.notify_all();
+  locks_.changed.notify_all();
 }
 
-// A copy of the Version that there is, to be changed and installed. All of it that needs memory.
-std::shared_ptr<Version> DbImpl::SuccessorLocked(VersionChange& change) const {
+std::shared_ptr<Version> VersionSet::Successor(Change& change) const {
   auto next = std::make_shared<Version>(*current_);
   next->immutables.reserve(next->immutables.size() + 1);  // the active one may join them
   change.Replace(current_);
   return next;
 }
 
-// `next` is of SuccessorLocked. The neighbours' board first: nothing is written into a new MemTable
-// that they do not know of.
-void DbImpl::InstallLocked(std::shared_ptr<Version> next) noexcept {
+void VersionSet::InstallLocked(std::shared_ptr<Version> next) noexcept {
   next->edition = edition_;
   BoardState board;
   board.edition = edition_;
-  board.newest_ssid = next_ssid_.load(std::memory_order_relaxed) - 1;
+  board.newest_ssid = newest_ssid();
   board.has_base = next->base != nullptr;
   const auto add = [&board](const PooledMemTable& handle) {
     BoardState::Live& live = board.live[board.live_count++];
@@ -216,6 +246,44 @@ void DbImpl::InstallLocked(std::shared_ptr<Version> next) noexcept {
   }
   current_ = std::move(next);
   version_.store(current_.get(), std::memory_order_release);
+}
+
+Result<Moment> VersionSet::Now() {
+  const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
+  // First the floor: the segments below it are seen as closed.
+  Moment moment{nullptr, manifest_, segments_.Protect(values_->open_floor())};
+  LookAtSegments();
+  {
+    const std::lock_guard<std::mutex> lock(locks_.mutex);
+    moment.version = current_;
+    moment.manifest.flushed_lsn = flushed_lsn_;
+  }
+  moment.version = TablesOf(*moment.version);
+  const std::vector<std::shared_ptr<const Run>>& runs = moment.version->runs;
+  for (const std::shared_ptr<const Run>& run : runs) {
+    std::vector<table::TableInfo>& tables = moment.manifest.runs.emplace_back();
+    for (const std::shared_ptr<TableHandle>& table : run->tables()) tables.push_back(table->info());
+  }
+  moment.manifest.next_value_segment_id = values_->next_id();
+  moment.manifest.value_segment_floor = moment.manifest.next_value_segment_id;
+  SegmentUses uses = UsesOf(runs);
+  for (const StoredSegment& segment : segments_.Stored()) {
+    if (uses.erase(segment.id) != 0) moment.manifest.value_segments.push_back(segment);
+  }
+  if (uses.empty()) return moment;
+  return MissingFile(directory_ + "/" + ValueSegmentName(uses.begin()->first), "a value segment");
+}
+
+// Of those that were open, and are sealed by now.
+void VersionSet::FillSizes(std::vector<StoredSegment>* segments) {
+  const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
+  LookAtSegments();
+  std::map<uint64_t, uint64_t> sizes;
+  for (const StoredSegment& segment : segments_.Stored()) sizes[segment.id] = segment.file_bytes;
+  for (StoredSegment& segment : *segments) {
+    if (segment.file_bytes == 0) segment.file_bytes = sizes[segment.id];
+    QUIRE_CHECK(segment.file_bytes != 0);
+  }
 }
 
 }  // namespace quire::lsm

@@ -1,0 +1,42 @@
+/// The parts of a database that its flushes and merges use, and the end that both have: a new run
+/// counts.
+///
+/// Layer      lsm (internal)
+/// Threads    a job runs on one thread
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "lsm/db/counters.h"
+#include "lsm/version/manifest.h"
+#include "lsm/version/run_opener.h"
+#include "lsm/version/run_writer.h"
+#include "lsm/version/segment_tracker.h"
+#include "lsm/version/snapshot_list.h"
+#include "lsm/version/version_set.h"
+#include "lsm/vlog/value_log.h"
+#include "quire/status.h"
+
+namespace quire::lsm {
+
+/// Outlives the job.
+struct JobParts {
+  TablePlace tables;  ///< of the new ones
+  CheckHeldFn check_held;
+  std::mutex* mutex = nullptr;  ///< of the database
+  VersionSet* versions = nullptr;
+  ValueLog* values = nullptr;
+  const SnapshotList* snapshots = nullptr;
+  StorageCounters* counters = nullptr;
+};
+
+/// A writer of a new run. `protection`: as RunWriter's.
+RunWriter NewRunWriter(const JobParts& parts, SegmentTracker::Protection protection);
+
+/// Finishes the tables of `writer` and makes them count in the place that `edit` names, beside
+/// `edit->kept`. Removes them if that fails. Returns their bytes.
+Result<uint64_t> PublishRun(const JobParts& parts, RunWriter& writer, RunEdit* edit);
+
+}  // namespace quire::lsm

@@ -1,0 +1,23 @@
+/// Takes the versions that a flush or a merge keeps: a run's writer, or what stands before it.
+///
+/// Layer      lsm (internal)
+/// Threads    one thread
+#pragma once
+
+#include <cstdint>
+
+#include "log/record.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::lsm {
+
+class EntrySink {
+ public:
+  virtual ~EntrySink() = default;
+  /// The next version, in the order of EntryIterator. `new_key`: the last one had another key, so
+  /// that a new table may begin.
+  virtual Status Add(Slice key, log::RecordType type, Slice value, uint64_t lsn, bool new_key) = 0;
+};
+
+}  // namespace quire::lsm

@@ -1,0 +1,193 @@
+/// The Versions of a database: the one that readers and writers see, and its successors. A change
+/// of the runs is published: the manifest comes first, then the Version.
+///
+/// Layer      lsm
+/// Source     LevelDB's VersionSet; PapyrusKV, SC17, section 2.4
+/// Encoding   docs/format/manifest.md
+/// Threads    any. Lock order: that of publications, `sync_mutex`, `mutex`. Accessors of what the
+///            mutex guards, and functions whose name ends in Locked, are called under `mutex`.
+/// Invariants a table is in the manifest before a Version shows it; nothing that a Version or the
+///            manifest reaches is deleted; Versions that were replaced are retired under no lock
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/epoch.h"
+#include "io/files/file_system.h"
+#include "lsm/memtable/memtable_pool.h"
+#include "lsm/version/manifest.h"
+#include "lsm/version/segment_tracker.h"
+#include "lsm/version/version.h"
+#include "lsm/vlog/value_log.h"
+#include "quire/status.h"
+
+namespace quire::lsm {
+
+/// Whether the cause may pass by itself: no room on the device, no memory, no descriptors. Nothing
+/// was done, and the same can be tried again.
+inline bool IsShortage(const Status& status) {
+  return status.code() == Code::kNoSpace || status.code() == Code::kOutOfMemory;
+}
+
+/// How the runs change: by a flush, a merge, or the rewriting of one table.
+struct RunEdit {
+  std::vector<std::shared_ptr<const Run>> inputs;  ///< neighbours; empty: a new run in front
+  /// tables of `inputs` that go into `output` as they are
+  std::vector<std::shared_ptr<TableHandle>> kept;
+  std::vector<std::shared_ptr<TableHandle>> obsolete;  ///< the others
+  std::shared_ptr<const Run> output;                   ///< null: nothing is left
+  /// the oldest immutable MemTable, if this is a flush
+  std::shared_ptr<PooledMemTable> flushed;
+};
+
+/// One moment of the database. Whoever flushes or merges afterwards changes nothing of it, however
+/// fast the program writes.
+struct Moment {
+  std::shared_ptr<const Version> version;  ///< without its MemTables
+  Manifest manifest;
+  /// Keeps the value segments that were open then in the list until their sizes are known.
+  SegmentTracker::Protection protection;
+};
+
+class VersionSet {
+ public:
+  /// The locks, and the condition that a new Version is told by, are the database's.
+  struct Locks {
+    std::mutex& sync_mutex;  ///< held while the log's headers are synced
+    std::mutex& mutex;
+    std::condition_variable& changed;
+  };
+  VersionSet(io::FileSystem& fs, std::string directory,
+             std::shared_ptr<ObsoleteFiles> obsolete_files, const Locks& locks)
+      : fs_(fs), directory_(std::move(directory)), locks_(locks), segments_(obsolete_files) {}
+  VersionSet(const VersionSet&) = delete;
+  VersionSet& operator=(const VersionSet&) = delete;
+
+  /// At the opening, in this order. The manifest `next` takes the place of `stored`, which is there
+  /// already if `exists`.
+  Status TakeOver(const Manifest& stored, Manifest next, bool exists);
+  void Attach(MemTablePool* pool, ValueLog* values);
+  void SetBoot(uint64_t boot_id);
+
+  /// The Version of this moment; inside an EpochGuard.
+  const Version& Load() const { return *version_.load(std::memory_order_acquire); }
+  bool has_version() const { return version_.load(std::memory_order_acquire) != nullptr; }
+  std::shared_ptr<const Version> Pin() const;
+  /// The same without the MemTables: the memory of those that are held is not there for writers.
+  static std::shared_ptr<const Version> TablesOf(const Version& version);
+
+  /// Holds the mutex, under which the Version is replaced. Those that were replaced go to
+  /// EpochRetire, which may end other Versions at once, when the mutex is released: that is the end
+  /// of this.
+  class Change {
+   public:
+    explicit Change(VersionSet& versions) : lock_(versions.locks_.mutex) {}
+    ~Change() {
+      if (lock_.owns_lock()) lock_.unlock();
+      base::EpochRetire(std::move(replaced_));
+    }
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+    /// To wait, or to work without it for a while.
+    std::unique_lock<std::mutex>& lock() { return lock_; }
+
+   private:
+    friend class VersionSet;
+    void Replace(std::shared_ptr<const Version> version) {
+      replaced_.push_back({0, [version = std::move(version)]() mutable { version.reset(); }});
+    }
+    std::unique_lock<std::mutex> lock_;
+    std::list<base::EpochRetired> replaced_;
+  };
+  /// A copy of the Version that there is, to be changed and installed. Takes all the memory that
+  /// the change needs.
+  std::shared_ptr<Version> Successor(Change& change) const;
+  /// `next` is of Successor, or the first. The neighbours' board comes first: nothing is written
+  /// into a new MemTable that they do not know of.
+  void InstallLocked(std::shared_ptr<Version> next) noexcept;
+  /// At the end: there is no Version any more.
+  std::shared_ptr<const Version> TakeLastLocked();
+
+  /// Guarded by the mutex: the Version of this moment.
+  const std::shared_ptr<const Version>& current() const { return current_; }
+  /// Records below it are in tables.
+  uint64_t flushed_lsn() const { return flushed_lsn_; }
+  /// Whether value segments are mostly dead.
+  bool collect_due() const { return collect_due_; }
+  void NothingToCollectLocked() { collect_due_ = false; }
+  std::set<uint64_t> MostlyDeadLocked() const {
+    return segments_.MostlyDead(UsesOf(current_->runs));
+  }
+
+  /// Makes `edit` count: in the manifest, then for readers.
+  ///
+  /// Errors  kReadOnly: it is not known which manifest counts, after an earlier failure. kIo: so it
+  ///         is from now on (in_doubt). kNoSpace, kOutOfMemory, kBusy: nothing has changed.
+  Status Publish(const RunEdit& edit);
+  /// Whether the manifest may name tables that were to be taken back.
+  bool in_doubt() const { return in_doubt_.load(std::memory_order_acquire); }
+  /// Looks what became of the value segments. No publication comes in between.
+  void ObserveSegments();
+  /// What there is now. kCorruption: a value segment is missing that a table refers to.
+  Result<Moment> Now();
+  /// Fills in the sizes of segments that were open then, and are sealed by now.
+  void FillSizes(std::vector<StoredSegment>* segments);
+  /// Whether the manifest on disk is still this opener's.
+  Result<bool> StillOurs() const { return StillStored(fs_, directory_, manifest_); }
+
+  SegmentTracker& segments() const { return segments_; }
+  uint64_t TakeSsid() { return next_ssid_.fetch_add(1); }
+  uint64_t newest_ssid() const { return next_ssid_.load(std::memory_order_relaxed) - 1; }
+  uint64_t store_id() const { return manifest_.store_id; }
+  uint64_t epoch() const { return manifest_.epoch; }
+
+ private:
+  /// What the runs become, and the manifest that says so.
+  struct Publication {
+    std::vector<std::shared_ptr<const Run>> runs;
+    SegmentUses uses;
+    std::vector<uint64_t> unused;  // value segments
+    Manifest manifest;
+  };
+  void ShowPublished(const RunEdit& edit, Publication next);
+  std::vector<std::shared_ptr<const Run>> EditedRuns(const RunEdit& edit) const;
+  static SegmentUses UsesOf(const std::vector<std::shared_ptr<const Run>>& runs);
+  Status WriteManifest(const Manifest& manifest, uint64_t previous_epoch);
+  Status InDoubt(const Status& why);
+  Manifest NextManifest(const RunEdit& edit, const std::vector<std::shared_ptr<const Run>>& runs,
+                        uint64_t open_floor) const;
+  void LookAtSegments();
+  Status SyncLiveHeaders(const std::shared_ptr<PooledMemTable>& flushed);
+
+  io::FileSystem& fs_;
+  const std::string directory_;
+  const Locks locks_;
+  mutable SegmentTracker segments_;
+  MemTablePool* pool_ = nullptr;  // set by Attach
+  ValueLog* values_ = nullptr;
+  std::atomic<uint64_t> next_ssid_{1};
+  std::atomic<bool> in_doubt_{false};
+
+  // The Version that readers and writers load inside an EpochGuard; current_ keeps it alive.
+  std::atomic<const Version*> version_{nullptr};
+
+  // One publication at a time: looking at the runs, writing the manifest, installing the Version.
+  std::mutex publish_mutex_;
+  Manifest manifest_;  // guarded by it: the last one written, without lists
+
+  // Guarded by locks_.mutex.
+  std::shared_ptr<const Version> current_;
+  uint64_t edition_ = 0;  // of the last manifest
+  uint64_t flushed_lsn_ = 0;
+  bool collect_due_ = false;
+};
+
+}  // namespace quire::lsm
