@@ -46,11 +46,12 @@ void DbImpl::RunJob(void (DbImpl::*job)(), bool DbImpl::*queued) {
 void DbImpl::MaybeScheduleLocked() {
   if (closing_ || !failure_.ok() || versions_.current()->active == nullptr) return;
   // The only thread is in a merge: whether that stands still is seen where the job runs.
-  const bool may_be_due = FlushableLocked() && merging_ > 0 && executor_.thread_count() == 1;
+  const bool may_be_due =
+      FlushableLocked() && compactions_.UnderWay() && executor_.thread_count() == 1;
   if (!flush_queued_ && (may_be_due || FlushDueLocked())) {
     ScheduleLocked(&DbImpl::RunFlush, &DbImpl::flush_queued_);
   }
-  if (!compaction_queued_ && CompactionWantedLocked()) {
+  if (!compaction_queued_ && compactions_.Wanted()) {
     ScheduleLocked(&DbImpl::RunCompaction, &DbImpl::compaction_queued_);
   }
   if (!prepare_queued_ && PrepareDueLocked()) {

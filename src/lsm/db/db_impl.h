@@ -12,23 +12,21 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/epoch.h"
+#include "lsm/db/compaction_schedule.h"
 #include "lsm/db/counters.h"
 #include "lsm/db/db.h"
 #include "lsm/db/job_parts.h"
 #include "lsm/db/key_locks.h"
 #include "lsm/db/verify.h"
 #include "lsm/memtable/memtable_pool.h"
-#include "lsm/version/compaction_picker.h"
 #include "lsm/version/recovery.h"
 #include "lsm/version/run_opener.h"
 #include "lsm/version/snapshot_list.h"
@@ -209,11 +207,8 @@ class DbImpl final : public Db {
   void LogFailure(const Status& status) const noexcept;
 
   // db_flush.cpp
-  bool TooManyRunsLocked() const;
   bool FlushableLocked() const;
-  bool SuspendedLocked() const;
   bool FlushDueLocked() const;
-  void GiveMergeItsTurnLocked(const PooledMemTable& flushed);
   void RunFlush();
   bool FlushOnce();
   Status FlushMemTable(const std::shared_ptr<PooledMemTable>& memory);
@@ -223,32 +218,15 @@ class DbImpl final : public Db {
   class CaptureImpl;
 
   // db_compact.cpp
-  struct Merge;
-  std::vector<RunShape> ShapesLocked() const;
-  // Which merges may be begun: any; one of newer runs, which the merge that this one interrupts
-  // leaves to it; or one that is short enough for others to wait for it.
-  enum class MergeSize { kAny, kNewer, kShort };
-  CompactionChoice PickLocked(MergeSize size) const;
-  bool CompactionWantedLocked() const;
+  using MergeSize = CompactionSchedule::Size;
   void RunCompaction();
   bool CompactOnce(MergeSize size);
   bool CollectOnce();
-  std::set<uint64_t> DeadSegmentsLocked() const;
   Status CollectAll();
   Status PublishNow();
-  // What found no room is tried again once so many bytes are free, or after so many flushes.
-  struct NoRoom {
-    Status why;  // OK: it may be tried
-    uint64_t room = 0;
-    int flushes = 0;
-  };
-  void RememberNoRoom(const Merge& merge, const Status& why);
   void TryRefusedAgain();
-  bool BeginMergeLocked(Merge& merge, MergeSize size);
-  bool NothingToDropLocked() const;
-  bool FindCollectableLocked(Merge& merge) const;
-  void EndMerge(Merge& merge, const Status& status);
-  Status RunMerge(const Merge& merge, int depth);
+  bool RunMerge(CompactionSchedule::Merge& merge, int depth);
+  void EndMerge(CompactionSchedule::Merge& merge, const Status& status);
   bool Interrupted(int depth, uint64_t merged_bytes);
   uint64_t ExchangeMergeTurn(uint64_t bytes);
 
@@ -262,6 +240,7 @@ class DbImpl final : public Db {
   const std::shared_ptr<ObsoleteFiles> obsolete_files_;
   std::unique_ptr<io::FileLock> lock_;
   VersionSet versions_;
+  CompactionSchedule compactions_;  // guarded by mutex_
   std::shared_ptr<MemTablePool> pool_;
   std::unique_ptr<ValueLog> values_;
   const ValueResolver resolver_;
@@ -286,26 +265,11 @@ class DbImpl final : public Db {
   Status failure_;  // why writes are refused, for good
   // why the last flush failed, if room, memory or descriptors are short; tried again on request
   Status shortage_;
-  Status compaction_shortage_;    // the same for merges; tried again after a flush
-  NoRoom merge_refused_;
-  uint64_t merge_bytes_end_ = UINT64_MAX;  // a merge of so many bytes was refused
-  NoRoom collect_refused_;                 // no value segment is emptied meanwhile
   bool shortage_logged_ = false;  // once until a flush is done
   int jobs_ = 0;                // queued or running
   bool flush_queued_ = false;
   bool flushing_ = false;
   bool compaction_queued_ = false;
-  // Calls of Compact; those of which the merge of all runs has begun; those of which it has ended,
-  // and how the last one did.
-  uint64_t compacts_asked_ = 0;
-  uint64_t compacts_begun_ = 0;
-  uint64_t compacts_done_ = 0;
-  Status compacted_;
-  std::list<std::set<uint64_t>> awaited_;  // segments whose collection calls of Compact wait for
-  int merge_level_ = 0;                    // long jobs that the thread of the last merge was in
-  int merging_ = 0;                 // merges under way
-  uint64_t merge_turn_bytes_ = 0;   // they go on for so many before the next flush
-  std::set<const Run*> busy_runs_;  // their inputs
   bool prepare_queued_ = false;
   bool prepare_refused_ = false;  // no room: the writer that needs a MemTable tries again
   bool preparing_ = false;

@@ -23,6 +23,7 @@ DbImpl::DbImpl(const DbEnvironment& environment, std::string directory,
                                           : table::NewBlockCache(options.cache_bytes)),
       obsolete_files_(std::make_shared<ObsoleteFiles>()),
       versions_(fs_, directory_, obsolete_files_, {sync_mutex_, mutex_, changed_}),
+      compactions_(versions_, options_, executor_, mutex_, changed_),
       resolver_([this](const log::ValueRef& reference, const BufferAllocator& allocate) {
         return ReadValue(reference, allocate);
       }) {}

@@ -48,8 +48,8 @@ struct RunEdit {
   std::shared_ptr<PooledMemTable> flushed;
 };
 
-/// One moment of the database. Whoever flushes or merges afterwards changes nothing of it, however
-/// fast the program writes.
+/// One moment of the database. Later flushes and merges change nothing of it, however fast the
+/// program writes.
 struct Moment {
   std::shared_ptr<const Version> version;  ///< without its MemTables
   Manifest manifest;
@@ -59,7 +59,7 @@ struct Moment {
 
 class VersionSet {
  public:
-  /// The locks, and the condition that a new Version is told by, are the database's.
+  /// The locks are the database's, and the condition that is notified of a new Version.
   struct Locks {
     std::mutex& sync_mutex;  ///< held while the log's headers are synced
     std::mutex& mutex;
@@ -136,7 +136,7 @@ class VersionSet {
   bool in_doubt() const { return in_doubt_.load(std::memory_order_acquire); }
   /// Looks what became of the value segments. No publication comes in between.
   void ObserveSegments();
-  /// What there is now. kCorruption: a value segment is missing that a table refers to.
+  /// This moment of the database. kCorruption: a value segment is missing that a table refers to.
   Result<Moment> Now();
   /// Fills in the sizes of segments that were open then, and are sealed by now.
   void FillSizes(std::vector<StoredSegment>* segments);
@@ -150,7 +150,7 @@ class VersionSet {
   uint64_t epoch() const { return manifest_.epoch; }
 
  private:
-  /// What the runs become, and the manifest that says so.
+  /// The runs as they will be, and the manifest that says so.
   struct Publication {
     std::vector<std::shared_ptr<const Run>> runs;
     SegmentUses uses;

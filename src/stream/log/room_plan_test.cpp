@@ -107,7 +107,7 @@ TEST(RoomPlan, WhatIsMovedFillsTheEndOfTheFile) {
   EXPECT_EQ(CommitOf(entries), 2688u);
   EXPECT_EQ(BeforeEnd(entries, 2688), (Sizes{640, 1280, 704}));
   EXPECT_EQ(BeforeEnd(entries, 2624), (Sizes{640, 1280}));
-  EXPECT_EQ(BeforeEnd(entries, 1920), (Sizes{640, 704}));  // the second does not fit, the third does
+  EXPECT_EQ(BeforeEnd(entries, 1920), (Sizes{640, 704}));  // the second does not fit
   EXPECT_EQ(BeforeEnd(entries, 768), (Sizes{640}));
   EXPECT_EQ(BeforeEnd(entries, 640), (Sizes{}));
 }
