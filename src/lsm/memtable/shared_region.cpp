@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
+#include "base/sequence_lock.h"
 #include "io/files/machine.h"
 #include "lsm/memtable/memtable.h"
 
@@ -30,7 +32,7 @@ uint64_t RoundUpToPages(uint64_t bytes) {
 
 }  // namespace
 
-// The layout, written once, and the state under a sequence lock: odd while it is being written.
+// The layout, written once, and the state, under a sequence lock.
 struct SharedRegion::Board {
   uint64_t magic;
   uint64_t layout_version;
@@ -38,7 +40,7 @@ struct SharedRegion::Board {
   uint64_t segment_bytes;
   uint64_t records_inside;
   std::atomic<uint64_t> closed;
-  alignas(64) std::atomic<uint64_t> sequence;
+  alignas(64) base::SequenceLock<uint64_t> lock;
   std::atomic<uint64_t> words[kFixedWords + kWordsPerLive * kPoolSlotsMax];
 };
 
@@ -135,13 +137,10 @@ char* SharedRegion::records(int pool_slot) const {
          static_cast<uint64_t>(pool_slot) * RoundUpToPages(segment_bytes_);
 }
 
-// The words are stored with release and loaded with acquire: a reader that sees one of a state
-// being written also sees the odd sequence number that was stored before it.
 void SharedRegion::Publish(const BoardState& state) {
   QUIRE_CHECK(state.live_count >= 0 && state.live_count <= kPoolSlotsMax);
   Board& to = board();
-  const uint64_t sequence = to.sequence.load(std::memory_order_relaxed);
-  to.sequence.store(sequence + 1, std::memory_order_relaxed);
+  to.lock.BeginWrite();
   to.words[0].store(state.edition, std::memory_order_release);
   to.words[1].store(state.newest_ssid, std::memory_order_release);
   to.words[2].store(static_cast<uint64_t>(state.live_count), std::memory_order_release);
@@ -151,7 +150,7 @@ void SharedRegion::Publish(const BoardState& state) {
     to.words[at++].store(state.live[i].pool_slot, std::memory_order_release);
     to.words[at++].store(state.live[i].generation, std::memory_order_release);
   }
-  to.sequence.store(sequence + 2, std::memory_order_release);
+  to.lock.EndWrite();
 }
 
 bool SharedRegion::Read(BoardState* state, uint64_t* sequence) const {
@@ -165,8 +164,8 @@ bool SharedRegion::Read(BoardState* state, uint64_t* sequence) const {
 bool SharedRegion::TryRead(BoardState* state, uint64_t* sequence) const {
   const Board& from = board();
   for (int looks = 0; looks < kReadLooks; ++looks) {
-    const uint64_t before = from.sequence.load(std::memory_order_acquire);
-    if (before % 2 != 0) continue;
+    const std::optional<uint64_t> before = from.lock.BeginRead();
+    if (!before.has_value()) continue;
     state->edition = from.words[0].load(std::memory_order_acquire);
     state->newest_ssid = from.words[1].load(std::memory_order_acquire);
     const uint64_t live_count = from.words[2].load(std::memory_order_acquire);
@@ -181,21 +180,21 @@ bool SharedRegion::TryRead(BoardState* state, uint64_t* sequence) const {
       state->live[i].pool_slot = static_cast<uint32_t>(slot);
       plausible = plausible && (slot < static_cast<uint64_t>(pool_slots_) || slot == kNotShared);
     }
-    if (!plausible || from.sequence.load(std::memory_order_relaxed) != before) continue;
-    if (sequence != nullptr) *sequence = before;
+    if (!plausible || !from.lock.EndRead(*before)) continue;
+    if (sequence != nullptr) *sequence = *before;
     return true;
   }
   return false;
 }
 
 bool SharedRegion::Unchanged(uint64_t sequence) const {
-  return board().sequence.load(std::memory_order_acquire) == sequence;
+  return board().lock.Unchanged(sequence);
 }
 
-// The sequence number stays odd for good: readers find the board changed, and then closed.
+// Readers find the board changed, and then closed.
 void SharedRegion::MarkClosed() {
   board().closed.store(1, std::memory_order_release);
-  board().sequence.fetch_or(1, std::memory_order_acq_rel);
+  board().lock.Close();
 }
 
 bool SharedRegion::marked_closed() const {

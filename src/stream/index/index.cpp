@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "base/sequence_lock.h"
 #include "base/sync_point.h"
 #include "io/files/machine.h"
 #include "io/memory/streaming_stores.h"
@@ -41,7 +42,7 @@ struct Index::ObjectSlot {
   std::atomic<uint64_t> name_at;
   std::atomic<uint32_t> name_size;  // 0: nobody's
   std::atomic<uint32_t> newest;     // version slot plus 1; 0: none
-  std::atomic<uint32_t> sequence;   // odd: the versions are being changed
+  base::SequenceLock<uint32_t> lock;  // over the versions
   uint32_t unused;
 };
 
@@ -158,8 +159,7 @@ Result<uint32_t> Index::FindOrAdd(Slice key) {
   return at;
 }
 
-// What an object's sequence count guards is loaded and stored so that who has seen a part of a
-// change sees the count of its beginning, too.
+// Loaded and stored as an object's SequenceLock asks for.
 VersionRef Index::Load(const VersionSlot& slot) const {
   VersionRef ref;
   ref.version = slot.version.load(kAcquire);
@@ -185,8 +185,8 @@ void Index::Store(VersionSlot& slot, const VersionRef& ref) {
 bool Index::TryVersions(const ObjectSlot& slot, const Enough& enough,
                         std::vector<VersionRef>* versions) const {
   versions->clear();
-  const uint32_t before = slot.sequence.load(kAcquire);
-  if (before % 2 != 0) return false;
+  const std::optional<uint32_t> before = slot.lock.BeginRead();
+  if (!before.has_value()) return false;
   uint32_t next = slot.newest.load(kAcquire);
   while (next != 0 && next <= sizes_.versions && versions->size() < sizes_.versions) {
     const VersionSlot& at = version(next - 1);
@@ -195,7 +195,7 @@ bool Index::TryVersions(const ObjectSlot& slot, const Enough& enough,
     next = at.older.load(kAcquire);
   }
   base::SyncPoint("stream.index.before_recheck");
-  return slot.sequence.load(kRelaxed) == before;
+  return slot.lock.EndRead(*before);
 }
 
 Status Index::Versions(uint32_t which, std::vector<VersionRef>* versions,
@@ -230,14 +230,6 @@ void Index::FetchNewest(uint32_t which) const {
   if (newest != 0 && newest <= sizes_.versions) __builtin_prefetch(&version(newest - 1));
 }
 
-// There is one writer: no need for instructions that lock.
-void Index::Begin(ObjectSlot& slot) {
-  slot.sequence.store(slot.sequence.load(kRelaxed) + 1, kRelaxed);
-}
-void Index::End(ObjectSlot& slot) {
-  slot.sequence.store(slot.sequence.load(kRelaxed) + 1, kRelease);
-}
-
 Status Index::Add(uint32_t which, const VersionRef& ref) {
   if (free_versions() == 0) {
     return Status(Code::kNoSpace, "the index has no room for more than " +
@@ -259,12 +251,12 @@ Status Index::Add(uint32_t which, const VersionRef& ref) {
     link = &version(next - 1).older;
   }
   newest_[which] = std::max(newest_[which], ref.version);
-  Begin(slot);
+  slot.lock.BeginWrite();
   Store(version(fresh), ref);
   version(fresh).older.store(link->load(kRelaxed), kRelease);
   base::SyncPoint("stream.index.amid_add");
   link->store(fresh + 1, kRelease);
-  End(slot);
+  slot.lock.EndWrite();
   return Status();
 }
 
@@ -277,10 +269,10 @@ bool Index::Move(uint32_t which, const VersionRef& ref) {
   for (uint32_t next = slot.newest.load(kRelaxed); next != 0;) {
     VersionSlot& at = version(next - 1);
     if (at.version.load(kRelaxed) == ref.version) {
-      Begin(slot);
+      slot.lock.BeginWrite();
       Store(at, ref);
       base::SyncPoint("stream.index.amid_move");
-      End(slot);
+      slot.lock.EndWrite();
       return true;
     }
     next = at.older.load(kRelaxed);
@@ -293,7 +285,7 @@ void Index::Retain(uint32_t which, const std::vector<VersionRef>& stay) {
   if (free_.capacity() < used_) free_.reserve(2 * size_t{used_});
   ObjectSlot& slot = object(which);
   auto next_stay = stay.begin();
-  Begin(slot);
+  slot.lock.BeginWrite();
   std::atomic<uint32_t>* link = &slot.newest;
   for (uint32_t next = link->load(kRelaxed); next != 0; next = link->load(kRelaxed)) {
     VersionSlot& at = version(next - 1);
@@ -307,7 +299,7 @@ void Index::Retain(uint32_t which, const std::vector<VersionRef>& stay) {
     free_.push_back(next - 1);
     base::SyncPoint("stream.index.amid_removal");
   }
-  End(slot);
+  slot.lock.EndWrite();
   newest_[which] = stay.empty() ? 0 : stay.front().version;
 }
 

@@ -103,8 +103,6 @@ class Index {
   static constexpr size_t kFarAhead = 2 * kAhead;  // what says where the nearer things lie
   void FetchObject(uint32_t which) const;
   void FetchNewest(uint32_t which) const;
-  void Begin(ObjectSlot& slot);
-  void End(ObjectSlot& slot);
 
   char* memory_;
   IndexSizes sizes_;
