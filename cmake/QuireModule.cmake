@@ -204,11 +204,6 @@ function(quire_test_defaults target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
   endif()
-  # Undefined behaviour of the tests' own sources is not looked for: that takes a third of the time
-  # of the compiler.
-  if(QUIRE_SANITIZE STREQUAL "address")
-    target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
-  endif()
   if(QUIRE_FULL_BUILD)
     quire_precompile(${target})
   endif()

@@ -89,8 +89,8 @@ run_ctest() {
   local dir=$1 rc=0 log=$1/ctest.log
   shift
   local run=env
-  python3 scripts/test_times.py --costs "$dir"
   if is_sanitized "$dir"; then run=without_aslr; fi
+  "$run" python3 scripts/test_times.py --costs "$dir"
   "$run" ctest --test-dir "$dir" -j "$(test_jobs "$dir")" --output-on-failure "$@" 2>&1 |
     scripts/progress.py test "$log" tests/seconds.txt || rc=$?
   say_counts "$dir"

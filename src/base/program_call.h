@@ -1,4 +1,5 @@
-/// Calls of functions that the program gave: update, place and partitioner functions, the log sink.
+/// Calls of functions that the program gave: update functions, buffer allocators,
+/// partitioners, the log sink.
 /// Quire calls them where it holds locks, on any of its threads. Their exceptions become errors of
 /// the operation, and calls of Quire inside them are refused, because they could wait for ever.
 ///

@@ -2,8 +2,9 @@
 /// readers never stop the writer, and read again what it changed meanwhile.
 ///
 /// The data are atomic words. The writer stores them with release, readers load them with acquire:
-/// a reader that sees one of a change under way then also sees the odd number that was stored before
-/// it, when it asks EndRead. So no fence is needed, and each load and store is a plain one on x86.
+/// a reader that sees one of a change under way then also sees the odd number that was stored
+/// before it, when it asks EndRead. So no fence is needed, and each load and store is a plain one
+/// on x86.
 ///
 /// Layer      base
 /// Source     Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012

@@ -40,7 +40,7 @@ class Shuffle {
   Shuffle(const Shuffle&) = delete;
   Shuffle& operator=(const Shuffle&) = delete;
 
-  /// ShuffleBatcher of this attempt are taken from now on; those of later ones wait: ranks begin in
+  /// Batches of this attempt are taken from now on; those of later ones wait: ranks begin in
   /// turn.
   void BeginAttempt(uint64_t attempt);
   /// Sends one entry to `partition`, sooner or later. Waits while there is no room; *waited says
@@ -53,7 +53,7 @@ class Shuffle {
   void Drop();
 
   ShuffleSenderCounts counts() const;
-  /// ShuffleBatcher in memory, the most there ever were.
+  /// Batches in memory, the most there ever were.
   uint64_t buffer_bytes_max() const;
 
  private:

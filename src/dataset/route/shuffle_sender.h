@@ -38,7 +38,7 @@ class ShuffleSender : public std::enable_shared_from_this<ShuffleSender> {
     uint32_t channel = 0;
     uint64_t held_bytes_max = 0;  ///< from then on it is full
     uint64_t timeout_ms = 0;
-    /// ShuffleBatcher for one destination are taken in the order in which they were queued: one of
+    /// Batches for one destination are taken in the order in which they were queued: one of
     /// them is under way at a time.
     bool in_order = false;
     /// Takes a batch that is for this rank.

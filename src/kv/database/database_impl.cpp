@@ -123,7 +123,7 @@ DatabaseImpl::WriteCall::~WriteCall() {
     counts_->context_->exchange->Nudge(&counts_->writes_);
 }
 
-// Waits for the writes that were admitted before the allowed was closed.
+// Waits for the writes that were admitted before `allowed_` was narrowed.
 Status DatabaseImpl::AwaitWrites() {
   if (size_ == 1) return Status();
   for (int turn = 0; turn < 2; ++turn) {

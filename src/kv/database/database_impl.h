@@ -5,9 +5,8 @@
 /// Source     PapyrusKV, SC17, sections 2 and 3, figures 2 and 3
 /// Threads    as quire::Database
 /// Invariants no lock is held while the Exchange is called, but for RemoteMemTable::SendMutex
-/// (services
-///            and answers run inside its calls); what a call is allowed to do is one load of
-///            `allowed_`
+///            (services and answers run inside its calls); what a call is allowed to do is one load
+///            of `allowed_`
 #pragma once
 
 #include <atomic>

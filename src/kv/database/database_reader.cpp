@@ -63,7 +63,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
   Status Get(Slice key, const BufferAllocator& allocate) const override {
     QUIRE_RETURN_IF_ERROR(process_.Check("the reader"));
     return base::GetInto(allocate, [&](const BufferAllocator& own) {
-      return base::CallProgram([] { return std::string("the allocate function"); },
+      return base::CallProgram([] { return std::string("the buffer allocator"); },
                                [&] { return Present()->Get(key, own); });
     });
   }

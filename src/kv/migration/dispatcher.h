@@ -8,8 +8,7 @@
 /// Source     PapyrusKV, SC17, section 2.4 (migration, message dispatcher), 3.1 (fence)
 /// Threads    any
 /// Invariants batches of one owner leave in order (RemoteMemTable::SendMutex); every operation that
-/// was
-///            staged is applied, or counted in the FailureLog; no wait is longer than the
+///            was staged is applied, or counted in the FailureLog; no wait is longer than the
 ///            Exchange's deadline per answer
 #pragma once
 

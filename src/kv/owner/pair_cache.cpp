@@ -56,7 +56,7 @@ Status PairCache::Get(Slice key, uint64_t hash, const Ticket& ticket,
   const std::shared_ptr<const std::string> value = Find(key, hash);
   if (value == nullptr) return Status(Code::kNotFound);
   char* const to = allocate(value->size());
-  if (to == nullptr) return Status(Code::kOutOfMemory, "no allocate for a value of the cache");
+  if (to == nullptr) return Status(Code::kOutOfMemory, "no memory for a value of the cache");
   if (!value->empty()) std::memcpy(to, value->data(), value->size());
   return Status();
 }

@@ -16,8 +16,9 @@ namespace quire::kv {
 
 class WritesUnderWay {
  public:
-  /// Before the write asks whether it may go on. Sequentially consistent with the gate: either the
-  /// write sees the gate closed, or None() of its side sees the write. Returns its side, for End().
+  /// Before the write asks whether it may go on. Sequentially consistent with what is allowed:
+  /// either the write sees that it is not any more, or None() of its side sees the write. Returns
+  /// its side, for End().
   size_t Begin() {
     const size_t side = side_.load();
     Mine().begun[side].fetch_add(1);
@@ -26,7 +27,7 @@ class WritesUnderWay {
   void End(size_t side) { Mine().ended[side].fetch_add(1); }
   /// Later writes are counted on the other side, so that those before come to an end however many
   /// come. Returns the side of those before. After two turns, each with a wait for None(), all
-  /// writes are over that began before the first, unless they saw the gate closed.
+  /// writes are over that began before the first, unless they saw that they are not allowed.
   size_t Turn() { return side_.exchange(1 - side_.load()); }
   /// True: none of that side was under way at one moment of this call.
   bool None(size_t side) const {

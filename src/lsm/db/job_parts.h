@@ -36,7 +36,8 @@ struct JobParts {
 RunWriter NewRunWriter(const JobParts& parts, SegmentTracker::Protection protection);
 
 /// Finishes the tables of `writer` and makes them count in the place that `edit` names, beside
-/// `edit->kept`. Removes them if that fails. Returns their bytes.
+/// `edit->kept`. Removes them if that fails, unless the manifest may
+/// name them (VersionSet::in_doubt). Returns their bytes.
 Result<uint64_t> PublishRun(const JobParts& parts, RunWriter& writer, RunEdit* edit);
 
 }  // namespace quire::lsm

@@ -104,7 +104,12 @@ Status OfflineReader::Get(Slice key, const BufferAllocator& allocate, Presence* 
     table::LookupResult found;
     QUIRE_RETURN_IF_ERROR(Find(view_->version, key, &found));
     if (presence != nullptr) *presence = PresenceOf(found.state);
-    QUIRE_RETURN_IF_ERROR(resolver_.Resolve(found, allocate, &late));
+    // Of a slow file system: a value apart from its key is read without the guard, however small.
+    if (found.state == table::KeyState::kValueRef) {
+      ValueResolver::Postpone(found.value, &late);
+    } else {
+      QUIRE_RETURN_IF_ERROR(resolver_.Resolve(found, allocate, &late));
+    }
   }
   return resolver_.ResolveLate(late, allocate);
 }

@@ -55,7 +55,7 @@ class Reader {
                                               const ReaderOptions& options);
   virtual ~Reader() = default;
 
-  /// The newest value in what it sees, copied once into the place that `allocate` gives.
+  /// The newest value in what it sees, copied once into the memory that `allocate` gives.
   /// `presence` (may be null) distinguishes the two kinds of kNotFound: deleted here, or unknown.
   /// Errors  kBusy: stale; the writer removed a value segment since: ask a Newer() reader.
   ///         kCorruption, kIo.

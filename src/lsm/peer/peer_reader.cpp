@@ -160,7 +160,7 @@ class SharedMemoryReader final : public PeerReader {
         return Resolve(*found, allocate, changed, late);
       }
       const Status status = Resolve(*found, allocate, changed, late);
-      base::SyncPoint("lsm.peer.delivered");
+      if (!late->there()) base::SyncPoint("lsm.peer.delivered");
       *changed = late->there() || !memtable.Unchanged();
       if (late->there()) {
         late->memtable = memtable;

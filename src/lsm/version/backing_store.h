@@ -18,7 +18,7 @@ namespace quire::lsm {
 class BackingStore {
  public:
   virtual ~BackingStore() = default;
-  /// The value, in the place that `allocate` gives. kNotFound: absent.
+  /// The value, in the memory that `allocate` gives. kNotFound: absent.
   virtual Status Get(Slice key, const BufferAllocator& allocate) const = 0;
   /// Its pairs: of type kPut, with LSN 0.
   virtual std::unique_ptr<table::EntryIterator> NewIterator() const = 0;

@@ -31,7 +31,7 @@ namespace quire::lsm {
 /// guards.
 constexpr uint64_t kHoldUpBytes = 256 << 10;
 
-/// Copies `value` into the place that `allocate` gives. kOutOfMemory: it gave none.
+/// Copies `value` into the memory that `allocate` gives. kOutOfMemory: it gave none.
 Status Deliver(Slice value, const BufferAllocator& allocate);
 
 struct ValueSegmentInfo {
@@ -64,7 +64,7 @@ class ValueLog {
   /// more, where a write costs less than the page faults it saves. kNoSpace: nothing was stored;
   /// works again once there is room. kBusy: a segment is needed, and the directory is another's.
   virtual Status Append(Slice key, Slice value, log::ValueRef* ref) = 0;
-  /// Copies the value into the place that `allocate` gives and verifies it. kCorruption names file
+  /// Copies the value into the memory that `allocate` gives and verifies it. kCorruption names file
   /// and offset; kNotFound: there is no such segment. Cost: one pread, or one copy while the
   /// segment is the active one.
   virtual Status Read(const log::ValueRef& ref, const BufferAllocator& allocate) const = 0;

@@ -20,8 +20,12 @@ Status ValueResolver::Resolve(const table::LookupResult& found, const BufferAllo
   }
   const auto reference = base::LoadLe<log::ValueRef>(found.value.data());
   if (reference.value_size < kHoldUpBytes) return read_(reference, allocate);
-  late->reference = reference;
+  Postpone(found.value, late);
   return Status();
+}
+
+void ValueResolver::Postpone(Slice reference, LateValue* late) {
+  late->reference = base::LoadLe<log::ValueRef>(reference.data());
 }
 
 Status ValueResolver::ResolveLate(const LateValue& late, const BufferAllocator& allocate) const {

@@ -47,6 +47,8 @@ class ValueResolver {
   ///         the read of a separated value.
   Status Resolve(const table::LookupResult& found, const BufferAllocator& allocate,
                  LateValue* late) const;
+  /// Within the guard: leaves the value that the bytes of a reference refer to in `late`.
+  static void Postpone(Slice reference, LateValue* late);
   /// Without the guard: copies the late value; nothing if there is none.
   Status ResolveLate(const LateValue& late, const BufferAllocator& allocate) const;
   /// Copies the value that the bytes of a reference refer to.

@@ -469,7 +469,7 @@ Result<char*> CallAllocator(const BufferAllocator& allocate, uint64_t bytes) {
                            [&]() -> Result<char*> {
                              if (char* const to = allocate(bytes)) return to;
                              return Status(Code::kOutOfMemory,
-                                           "the program gave no allocate for a version");
+                                           "the program gave no memory for a version");
                            });
 }
 
