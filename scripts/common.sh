@@ -93,8 +93,8 @@ run_ctest() {
   "$run" python3 scripts/test_times.py --costs "$dir"
   "$run" ctest --test-dir "$dir" -j "$(test_jobs "$dir")" --output-on-failure "$@" 2>&1 |
     scripts/progress.py test "$log" tests/seconds.txt || rc=$?
-  # CTest runs all tests if it does not understand which to run: it knows ten groups in an expression.
-  if grep -q '^RegularExpression::compile' "$log"; then die "CTest understands no such pattern: $*"; fi
+  # CTest runs all tests if it does not understand which to run: it knows ten groups in a pattern.
+  if grep -q '^RegularExpression::compile' "$log"; then die "CTest does not know the pattern: $*"; fi
   say_counts "$dir"
   summarise_skips "$dir" "$log"
   return "$rc"

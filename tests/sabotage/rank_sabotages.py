@@ -354,7 +354,7 @@ RANK_SABOTAGES = [
              "quire_allocation_db_test", "StarvedGuard.*"),
     Sabotage("refresh-half", "a database's reader that could not refresh all parts moves on",
              "src/kv/database/database_reader.cpp",
-             "if (taken.ok()) chain_.store(std::move(chain));", "chain_.store(std::move(chain));",
+             "if (taken.ok()) Replace(std::move(chain));", "Replace(std::move(chain));",
              KV, "ReadingWhilePairsMove.ARefreshThatFails*"),
     Sabotage("restart-same-store", "a restarted part passes for the one that was in its place",
              "src/kv/persistence/restart.cpp",

@@ -1,7 +1,7 @@
 // A database read without being opened: its generations as a chain, the newest included.
 #include "kv/database/database_reader.h"
 
-#include <atomic>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -56,7 +56,8 @@ class DatabaseReaderImpl final : public DatabaseReader {
 
   ~DatabaseReaderImpl() override {
     if (!process_.forked()) return;
-    std::shared_ptr<const GenerationChain> chain = chain_.exchange(nullptr);
+    // No other thread came into the child; one may have held the mutex in the parent.
+    std::shared_ptr<const GenerationChain> chain = std::move(chain_);
     base::LeaveInChild(chain, reader_);
   }
 
@@ -83,7 +84,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
       const Status taken = former == nullptr ? Status() : chain->TakeOver(*former);
       // Tombstones of a generation may go, and files, once DATABASE names no older one any more.
       if (Changed(fs_, directory_, generations)) continue;
-      if (taken.ok()) chain_.store(std::move(chain));
+      if (taken.ok()) Replace(std::move(chain));
       return taken;
     }
     return Status(Code::kBusy, "the generations of the database in " + directory_ +
@@ -91,7 +92,15 @@ class DatabaseReaderImpl final : public DatabaseReader {
   }
 
  private:
-  std::shared_ptr<const GenerationChain> Present() const { return chain_.load(); }
+  std::shared_ptr<const GenerationChain> Present() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return chain_;
+  }
+  // The former one may end here, without the mutex.
+  void Replace(std::shared_ptr<const GenerationChain> chain) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    chain_.swap(chain);
+  }
   Status CheckPartitioners(const std::vector<Generation>& generations) const {
     for (const Generation& generation : generations) {
       if (generation.partitioner == "hash" || options_.partitioner) continue;
@@ -123,7 +132,9 @@ class DatabaseReaderImpl final : public DatabaseReader {
   const std::string directory_;
   DatabaseReaderOptions options_;
   lsm::ReaderOptions reader_;
-  std::atomic<std::shared_ptr<const GenerationChain>> chain_;
+  // Not an atomic one: GCC 12's lets go of its lock without an order for what was read under it.
+  mutable std::mutex mutex_;
+  std::shared_ptr<const GenerationChain> chain_;
 };
 
 }  // namespace

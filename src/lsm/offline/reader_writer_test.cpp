@@ -1,5 +1,7 @@
 // A reader beside a writer that flushes, merges and collects all the time, on a real file system.
 #include <atomic>
+#include <memory>
+#include <mutex>
 #include <thread>
 
 #include "lsm/db/db_test_support.h"
@@ -78,13 +80,18 @@ TEST(ReaderBesideAWriter, SeesOnePublishedStateAfterAnother) {
   });
   auto opened = Reader::Open(io::PosixFileSystem(), writer.directory, {SmallOptions(), nullptr});
   ASSERT_OK(opened.status());
-  std::atomic<std::shared_ptr<Reader>> reader{*opened};
+  std::mutex mutex;  // GCC 12's atomic shared pointers lack an order
+  std::shared_ptr<Reader> reader = *opened;
+  const auto present = [&] {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return reader;
+  };
   // Points, while another thread looks again and again.
   std::thread getting([&] {
     uint64_t newest = 0;
     for (int i = 0; !done.load(); i = (i + 1) % kKeys) {
       std::string value;
-      const Status status = reader.load()->Get(KeyOf(i), Into(&value), nullptr);
+      const Status status = present()->Get(KeyOf(i), Into(&value), nullptr);
       if (status.code() == Code::kBusy) continue;
       ASSERT_OK(status);
       ASSERT_GE(RoundOf(value), newest);
@@ -95,9 +102,12 @@ TEST(ReaderBesideAWriter, SeesOnePublishedStateAfterAnother) {
   uint64_t newest = 0;
   uint64_t looks = 0;
   for (; !done.load(); ++looks) {
-    const auto newer = reader.load()->Newer();
+    const auto newer = present()->Newer();
     ASSERT_OK(newer.status());
-    reader.store(*newer);
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      reader = *newer;
+    }
     const uint64_t round = RoundSeen(*(*newer)->NewIterator({}));
     EXPECT_TRUE(round == 0 || round >= newest) << round << " after " << newest;
     newest = std::max(newest, round);

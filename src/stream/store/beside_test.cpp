@@ -230,6 +230,30 @@ TEST_F(IndexTest, AReaderDoesNotTakeWhatIsBeingChanged) {
   EXPECT_EQ(Versions(), std::vector<uint64_t>{1});
 }
 
+// Adds a version where a reader has just read those that there are.
+class AddsAVersion final : public base::SyncPointListener {
+ public:
+  AddsAVersion(Index* index, uint32_t object, const VersionRef& ref)
+      : index_(index), object_(object), ref_(ref) {}
+  void Reach(const char* name) override {
+    if (std::string_view(name) != "stream.index.before_recheck") return;
+    if (!std::exchange(added_, true)) ASSERT_OK(index_->Add(object_, ref_));
+  }
+
+ private:
+  Index* index_;
+  const uint32_t object_;
+  const VersionRef ref_;
+  bool added_ = false;
+};
+
+TEST_F(IndexTest, AReaderLooksAgainAtWhatWasChangedWhileItRead) {
+  ASSERT_OK(index_->Add(object_, Ref(1)));
+  AddsAVersion adder(index_.get(), object_, Ref(2));
+  const base::ScopedSyncPoints installed(&adder);
+  EXPECT_EQ(Versions(), (std::vector<uint64_t>{2, 1}));
+}
+
 TEST_F(IndexTest, WhatDoesNotStayMakesRoom) {
   // Also those that do not come in their order have their place.
   for (const uint64_t number : {2, 5, 3, 1}) ASSERT_OK(index_->Add(object_, Ref(number)));
