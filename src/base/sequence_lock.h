@@ -34,8 +34,8 @@ class SequenceLock {
   }
   /// Whether all that was loaded since BeginRead is of one state.
   bool EndRead(Word number) const { return number_.load(kRelaxed) == number; }
-  /// Whether nothing has changed since a BeginRead. What is loaded afterwards is of this state or
-  /// of a later one.
+  /// Returns whether nothing has changed since BeginRead gave `number`. Later loads see this state
+  /// or a newer one.
   bool Unchanged(Word number) const { return number_.load(std::memory_order_acquire) == number; }
 
  private:

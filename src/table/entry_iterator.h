@@ -53,8 +53,8 @@ class EntryIterator {
   const Entry* entry_ = nullptr;
 };
 
-/// An iterator over nothing, whose status() is `status` from the beginning.
-std::unique_ptr<EntryIterator> NewErrorIterator(Status status);
+/// Returns an iterator over nothing, whose status() is `status` from the beginning.
+std::unique_ptr<EntryIterator> NewEmptyIterator(Status status = Status());
 
 /// A tombstone of [begin, end), hiding versions with a lower LSN.
 struct RangeTombstone {

@@ -37,20 +37,8 @@ class OlderGeneration final : public lsm::BackingStore {
     return Status(Code::kNotFound);
   }
   std::unique_ptr<table::EntryIterator> NewIterator() const override {
-    return std::make_unique<Nothing>();
+    return table::NewEmptyIterator();
   }
-
- private:
-  class Nothing final : public table::EntryIterator {
-   public:
-    void SeekToFirst() override {}
-    void SeekToLast() override {}
-    void Seek(Slice /*key*/) override {}
-    void SeekBefore(Slice /*key*/) override {}
-    void Next() override {}
-    void Prev() override {}
-    Status status() const override { return Status(); }
-  };
 };
 
 // One generation's ranks, all open at once.

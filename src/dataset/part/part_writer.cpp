@@ -198,8 +198,8 @@ void PartWriter::Keep() {
 }
 
 // All that follows the last complete epoch goes, also for the pages of it that could not be synced:
-// Linux takes these for written, and a later sync would pass over them. What comes in their place
-// is written, and with it each page that an epoch shares with the one before it.
+// Linux counts those as written, and a later sync would pass over them. The next attempt writes its
+// bytes in their place, and with them each page that an epoch shares with the one before it.
 Status PartWriter::Rewind() {
   end_ = kept_.end();
   values_end_ = kept_.values_end;

@@ -43,9 +43,7 @@ Statistics DatabaseImpl::GetStatistics() const {
   Statistics all;
   if ((allowed_.load() & kOpen) == 0) return all;
   AddStorage(store_->db().Statistics(), &all);
-  for (size_t i = 0; i < kCounterNames.size(); ++i) {
-    all[kCounterNames[i]] = counters_.Sum(static_cast<DatabaseCounter>(i));
-  }
+  for (const auto& [counter, name] : kCounterNames) all[name] = counters_.Sum(counter);
   const comm::ExchangeStatistics messages = context_->exchange->Statistics();
   all["messages.requests_sent"] = messages.requests_sent;
   all["messages.requests_handled"] = messages.requests_handled;

@@ -174,7 +174,7 @@ class ChainBackingStore final : public lsm::BackingStore {
     std::vector<std::unique_ptr<table::EntryIterator>> generations;
     for (size_t at = 0; at < chain_->generations().size(); ++at) {
       auto generation = NewGeneration(at);
-      if (!generation.ok()) return table::NewErrorIterator(generation.status());
+      if (!generation.ok()) return table::NewEmptyIterator(generation.status());
       generations.push_back(std::move(*generation));
     }
     return std::make_unique<ChainEntries>(std::move(generations));
@@ -206,24 +206,13 @@ class ChainBackingStore final : public lsm::BackingStore {
   const int rank_count_;
 };
 
-class NoEntries final : public table::EntryIterator {
- public:
-  void SeekToFirst() override {}
-  void SeekToLast() override {}
-  void Seek(Slice /*key*/) override {}
-  void SeekBefore(Slice /*key*/) override {}
-  void Next() override {}
-  void Prev() override {}
-  Status status() const override { return Status(); }
-};
-
 class EmptyBackingStore final : public lsm::BackingStore {
  public:
   Status Get(Slice /*key*/, const BufferAllocator& /*allocate*/) const override {
     return Status(Code::kNotFound);
   }
   std::unique_ptr<table::EntryIterator> NewIterator() const override {
-    return std::make_unique<NoEntries>();
+    return table::NewEmptyIterator();
   }
 };
 

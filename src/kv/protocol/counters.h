@@ -36,15 +36,39 @@ enum class DatabaseCounter : size_t {
   kCount
 };
 
-/// By DatabaseCounter.
-constexpr std::array<const char*, static_cast<size_t>(DatabaseCounter::kCount)> kCounterNames = {
-    "puts.local",       "puts.staged",        "puts.sequential",   "updates.local",
-    "updates.staged",   "updates.sequential", "gets.local",        "gets.staged",
-    "gets.direct",      "gets.direct_busy",   "gets.group",        "gets.message",
-    "cache.local.hits", "cache.remote.hits",  "migration.batches", "migration.bytes",
-    "migration.stalls", "migration.lost",     "migration.unknown", "requests.served",
+struct CounterName {
+  DatabaseCounter counter;
+  const char* name;
 };
-static_assert(kCounterNames.back() != nullptr);
+/// Every counter, in the order of DatabaseCounter.
+constexpr std::array<CounterName, static_cast<size_t>(DatabaseCounter::kCount)> kCounterNames = {{
+    {DatabaseCounter::kPutsLocal, "puts.local"},
+    {DatabaseCounter::kPutsStaged, "puts.staged"},
+    {DatabaseCounter::kPutsSequential, "puts.sequential"},
+    {DatabaseCounter::kUpdatesLocal, "updates.local"},
+    {DatabaseCounter::kUpdatesStaged, "updates.staged"},
+    {DatabaseCounter::kUpdatesSequential, "updates.sequential"},
+    {DatabaseCounter::kGetsLocal, "gets.local"},
+    {DatabaseCounter::kGetsStaged, "gets.staged"},
+    {DatabaseCounter::kGetsDirect, "gets.direct"},
+    {DatabaseCounter::kGetsDirectBusy, "gets.direct_busy"},
+    {DatabaseCounter::kGetsInGroup, "gets.group"},
+    {DatabaseCounter::kGetsByMessage, "gets.message"},
+    {DatabaseCounter::kLocalCacheHits, "cache.local.hits"},
+    {DatabaseCounter::kRemoteCacheHits, "cache.remote.hits"},
+    {DatabaseCounter::kBatchesSent, "migration.batches"},
+    {DatabaseCounter::kBatchBytesSent, "migration.bytes"},
+    {DatabaseCounter::kStagingStalls, "migration.stalls"},
+    {DatabaseCounter::kOperationsLost, "migration.lost"},
+    {DatabaseCounter::kOperationsUnknown, "migration.unknown"},
+    {DatabaseCounter::kRequestsServed, "requests.served"},
+}};
+static_assert([] {
+  for (size_t i = 0; i < kCounterNames.size(); ++i) {
+    if (kCounterNames[i].counter != static_cast<DatabaseCounter>(i)) return false;
+  }
+  return true;
+}());
 
 using DatabaseCounters = base::StripedCounters<DatabaseCounter>;
 

@@ -170,8 +170,8 @@ void CompactionSchedule::GiveTurn(uint64_t flushed_bytes) {
   turn_bytes_ = flushed_bytes / kFlushedPerMergedByte;
 }
 
-// What a merge that also empties value segments lacks room for may be values, which the next one
-// leaves.
+// A merge that also empties value segments may lack room for the values alone: the next merge then
+// leaves them where they are.
 void CompactionSchedule::Refuse(const CompactionInputs& inputs, const Status& why,
                                 const Result<uint64_t>& free_bytes) {
   const uint64_t bytes = inputs.bytes();

@@ -65,8 +65,8 @@ Status DbImpl::ReadValue(const log::ValueRef& reference, const BufferAllocator& 
                                        "restore the file from a copy or checkpoint");
 }
 
-// In the guard of the lookup. What a large value is in stays until it is read; a value of a segment
-// that cannot be held is read at once.
+// The caller holds the guard of the lookup. `late` keeps the memory or the file of a large value
+// until that is read. If a segment cannot be kept, its value is read at once.
 Status DbImpl::Deliver(const Found& found, const BufferAllocator& allocate, LateValue* late) const {
   QUIRE_RETURN_IF_ERROR(resolver_.Resolve(found, allocate, late));
   if (!late->reference.has_value()) {

@@ -22,10 +22,10 @@ std::vector<table::RangeTombstone> RealTombstones(const SortedView& view) {
 }  // namespace
 
 Status FlushJob::Run() {
-  // What the table will refer to is durable before the manifest names the table.
+  // The values that the table will refer to are durable before the manifest names the table.
   base::SyncPoint("lsm.flush.begin");
   QUIRE_RETURN_IF_ERROR(parts_.values->Sync());
-  // What it refers to is protected by its MemTable, which counts until the manifest has the tables.
+  // The MemTable protects those values: it counts until the manifest has the tables.
   RunWriter writer = NewRunWriter(parts_, SegmentTracker::Protection::NotNeeded());
   QUIRE_RETURN_IF_ERROR(WriteEntries(writer));
   base::SyncPoint("lsm.flush.written");

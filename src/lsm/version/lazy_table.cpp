@@ -49,7 +49,7 @@ const std::vector<table::RangeTombstone>& LazyTable::range_tombstones() const {
 
 std::unique_ptr<table::EntryIterator> LazyTable::NewIterator(bool fill_cache) const {
   const Result<const table::Table*> table = Use();
-  if (!table.ok()) return table::NewErrorIterator(table.status());
+  if (!table.ok()) return table::NewEmptyIterator(table.status());
   return (*table)->NewIterator(fill_cache);
 }
 

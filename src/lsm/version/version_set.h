@@ -146,7 +146,6 @@ class VersionSet {
   SegmentTracker& segments() const { return segments_; }
   uint64_t TakeSsid() { return next_ssid_.fetch_add(1); }
   uint64_t newest_ssid() const { return next_ssid_.load(std::memory_order_relaxed) - 1; }
-  uint64_t store_id() const { return manifest_.store_id; }
   uint64_t epoch() const { return manifest_.epoch; }
 
  private:

@@ -5,9 +5,9 @@
 namespace quire::table {
 namespace {
 
-class ErrorIterator final : public EntryIterator {
+class EmptyIterator final : public EntryIterator {
  public:
-  explicit ErrorIterator(Status status) : status_(std::move(status)) {}
+  explicit EmptyIterator(Status status) : status_(std::move(status)) {}
   void SeekToFirst() override {}
   void SeekToLast() override {}
   void Seek(Slice /*key*/) override {}
@@ -22,8 +22,8 @@ class ErrorIterator final : public EntryIterator {
 
 }  // namespace
 
-std::unique_ptr<EntryIterator> NewErrorIterator(Status status) {
-  return std::make_unique<ErrorIterator>(std::move(status));
+std::unique_ptr<EntryIterator> NewEmptyIterator(Status status) {
+  return std::make_unique<EmptyIterator>(std::move(status));
 }
 
 }  // namespace quire::table
