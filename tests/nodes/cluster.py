@@ -58,6 +58,7 @@ class Cluster:
         self.home = home
         self.storage = home / "storage"
         self.shared = home / "shared"
+        self.ends = home / "ends"  # where a job writes its status
         self.agent = home / "enter"
         self.nodes = [Node(index, home) for index in range(len(shape.ranks))]
 
@@ -74,7 +75,7 @@ class Cluster:
         else:
             kernel.mount("tmpfs", self.home, "tmpfs", kernel.MS_NOSUID, "mode=0755")
         kernel.mount("tmpfs", "/dev/shm", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV)
-        for path in (self.storage, self.shared, self.home / "tmp", self.home / "pids",
+        for path in (self.storage, self.shared, self.ends, self.home / "tmp", self.home / "pids",
                      *(node.storage for node in self.nodes)):
             path.mkdir(parents=True, exist_ok=True)
         for size, paths in ((self.shape.storage_size, [node.storage for node in self.nodes]),
@@ -141,6 +142,7 @@ class Cluster:
             kernel.mount("tmpfs", self.home / "tmp", "tmpfs", kernel.MS_NOSUID)
             kernel.bind(node.storage, self.storage)
             kernel.bind(self.shared, self.shared)
+            kernel.bind(self.ends, self.ends)
             kernel.mount("tmpfs", self.home / "nodes", "tmpfs")
             kernel.set_read_only(self.home / "nodes")
             kernel.set_read_only(self.home)
@@ -191,8 +193,10 @@ class Cluster:
             words = [word.replace(mark, path) for word in words]
         full = dict(os.environ, QUIRE_NODES_HOME=str(self.home), TMPDIR=str(self.storage),
                     QUIRE_NODES_STORAGE=str(self.storage), QUIRE_NODES_SHARED=str(self.shared),
+                    QUIRE_NODES_ENDED=str(self.ends / "status"),
                     QUIRE_NODES_RANKS=",".join(str(count) for _, count in nodes))
         options = self._launcher(nodes, survivors, full)
+        (self.ends / "status").unlink(missing_ok=True)
         full.update(environment or {})
         return subprocess.Popen(
             [str(MPIRUN), *options, "-n", str(sum(count for _, count in nodes)), *words], env=full,
@@ -206,7 +210,16 @@ class Cluster:
                          text=True, errors="replace", **more)
         output = job.communicate()[0]
         self.wait_idle()
-        return job.returncode, output
+        return self.status(job), output
+
+    def status(self, job):
+        """The exit status of a job, once it has ended: what its ranks wrote (support/node_end.h),
+        else what its launcher says. MPICH's launcher fails if one node has ended before another."""
+        status = exit_status(job.wait())
+        try:
+            return int((self.ends / "status").read_text())
+        except FileNotFoundError:
+            return status
 
     def wait_idle(self):
         for node in self.nodes:

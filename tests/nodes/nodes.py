@@ -41,7 +41,7 @@ def main():
     options = parser.parse_args()
 
     def body(nodes):
-        return cluster.exit_status(nodes.start(*options.command).wait())
+        return nodes.status(nodes.start(*options.command))
 
     return cluster.inside(shape_of(options), body, options.timeout)
 

@@ -21,7 +21,7 @@ sys.dont_write_bytecode = True  # the sources may be read-only
 import cluster  # noqa: E402
 from cluster import Shape  # noqa: E402
 from node import command  # noqa: E402
-from nodes_test import end_job, launcher_may_fail, require, run_refused, run_well  # noqa: E402
+from nodes_test import end_job, require, run_refused, run_well  # noqa: E402
 
 TIMEOUT = 150
 REPOSITORY, CHECKPOINTS = "{storage}/repository", "{shared}/checkpoints"
@@ -239,7 +239,7 @@ def case_killed_checkpoint(nodes):
             status, output = nodes.run(program, "restart", "{storage}/restarted", CHECKPOINTS,
                                        ranks=ranks)
             found = re.search(r"^round (\d+)$", output, re.M)
-            require(found and "LOST" not in output and (status == 0 or launcher_may_fail()),
+            require(found and "LOST" not in output and status == 0,
                     f"the restart ended with {status}", output)
             back = int(found.group(1))
             told = told_rounds(nodes, "complete")[-1]

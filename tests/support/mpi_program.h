@@ -5,10 +5,8 @@
 #define QUIRE_TESTS_SUPPORT_MPI_PROGRAM_H_
 
 #include <mpi.h>
-#include <stdlib.h>
 
-#include <cstdio>
-#include <cstdlib>
+#include "tests/support/node_end.h"
 
 namespace quire::test {
 
@@ -29,18 +27,11 @@ inline WorldRank StartMpi(int* argc, char*** argv, int thread_level = MPI_THREAD
 }
 
 /// MPI_Finalize, and the exit status of main(): on all ranks the largest that any hands over.
-/// Between simulated nodes MPICH 4.0 goes over UCX's TCP, and its MPI_Finalize may wait for ever
-/// for a rank that has left; there the program ends without it.
+/// On simulated nodes of MPICH the program ends here (node_end.h).
 inline int FinishMpi(int status) {
   int largest = status;
   MPI_Allreduce(&status, &largest, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-#ifdef MPICH_NUMVERSION
-  if (::getenv("QUIRE_NODES_RANKS") != nullptr) {
-    std::fflush(nullptr);
-    MPI_Barrier(MPI_COMM_WORLD);
-    std::_Exit(largest);
-  }
-#endif
+  quire_test_end_on_nodes(largest);
   MPI_Finalize();
   return largest;
 }
