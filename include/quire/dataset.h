@@ -64,7 +64,7 @@ struct DatasetOptions {
   /// it, on several threads at once if several threads put. Empty: the hash of the key decides.
   Partitioner partitioner = {};
   /// The name of the partitioner, stored with the dataset, which must be opened with the same name.
-  /// Required with a partitioner (and not "hash"); must be empty without one.
+  /// Required with a partitioner (and not "hash"); without one it must be empty or "hash".
   std::string partitioner_name = {};
 };
 

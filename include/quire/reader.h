@@ -32,7 +32,8 @@ class DatabaseReader {
   ///                   read-only file system. Parts on other nodes are not seen.
   ///
   /// Errors     kNotFound         There is no database.
-  ///            kInvalidArgument  It was created with a partitioner, and none is given.
+  ///            kInvalidArgument  It was created with a partitioner, and none is given, or one is
+  ///                              given, and it was created without.
   ///            kCorruption       A part is missing or damaged; the text names it.
   ///            kUnsupported      A newer version of Quire created it.
   /// Cost       The descriptor; the manifest and tables of a part when it is first needed. If a

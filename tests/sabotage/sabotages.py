@@ -626,8 +626,8 @@ SABOTAGES = [
              "src/kv/persistence/checkpoint.cpp", "  published_ = true;\n", "",
              "quire_checkpoint_shortage_test", "CheckpointShortage.*"),
     Sabotage("partitioner-name", "a partitioner may have the name of none",
-             "src/kv/database/database_open.cpp", "return CheckPartitionerName(*options);",
-             "return Status();", KV, "*RefusedOpens.OfAPartitioner*"),
+             "src/runtime/partitioning.cpp", "if (function && !named) {", "if (false) {",
+             KV, "*RefusedOpens.OfAPartitioner*"),
     Sabotage("restart-early", "a restart's descriptor names its parts before all ranks have them",
              "src/kv/persistence/restart.cpp", "part_ = -1;\n  if (state.ok()) return state;",
              "part_ = -1;\n  if (state.ok()) {\n"

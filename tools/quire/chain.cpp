@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "io/paths/sole_writer.h"
+#include "runtime/partitioning.h"
 
 namespace quire::tool {
 namespace {
@@ -65,7 +66,7 @@ Status Chain::CheckPresent() const {
 // The parts that may know `key`: its owner's, or where the program has a rule of its own, all.
 std::vector<const PartOnDisk*> Chain::PartsFor(const kv::Generation& generation, Slice key) const {
   std::vector<const PartOnDisk*> parts;
-  const bool by_hash = generation.partitioner == "hash";
+  const bool by_hash = generation.partitioner == runtime::Partitioning::kByHash;
   const int owner = base::OwnerOf(base::HashKey(key), std::max(generation.rank_count, 1));
   for (const PartOnDisk& part : place_.parts) {
     if (part.generation != generation.number || (by_hash && part.rank != owner)) continue;

@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "lsm/offline/reader.h"
 #include "lsm/version/manifest.h"
+#include "runtime/partitioning.h"
 
 namespace quire::tool {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 // Of each part: with the wrong rule hardly any is where it should be.
 constexpr int kKeysTried = 100;
 constexpr uint64_t kDescriptorBytesMax = 64 << 10;
-constexpr char kHash[] = "hash";
 
 Status Unknown(const DatabaseOnDisk& place, const std::string& why) {
   return Status(Code::kInvalidArgument,
@@ -75,7 +75,7 @@ Result<bool> AllAreHere(io::FileSystem& fs, const DatabaseOnDisk& place,
 Result<kv::Generation> Identified(io::FileSystem& fs, const DatabaseOnDisk& place,
                                   kv::Generation generation) {
   QUIRE_RETURN_IF_ERROR(CheckAllHere(place, generation));
-  generation.partitioner = kHash;
+  generation.partitioner = runtime::Partitioning::kByHash;
   for (const PartOnDisk& part : place.parts) {
     if (part.generation != generation.number) continue;
     QUIRE_RETURN_IF_ERROR(CheckKeys(fs, place, generation, part));

@@ -9,7 +9,6 @@
 #include "quire/option_table.h"
 #include "runtime/agreement.h"
 #include "runtime/options_text.h"
-#include "runtime/partitioner.h"
 #include "runtime/repository.h"
 
 namespace quire::dataset {
@@ -24,11 +23,13 @@ std::string Request(const std::string& name, const DatasetOptions& options) {
          "\npartitioner = " + (options.partitioner ? "function" : "none") + "\n";
 }
 
-Status CheckRequest(const std::string& name, DatasetOptions* options) {
+Status CheckRequest(const std::string& name, DatasetOptions* options,
+                    runtime::Partitioning* partitioning) {
   QUIRE_RETURN_IF_ERROR(io::CheckName(name));
   QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
   QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
-  QUIRE_RETURN_IF_ERROR(PartitionerName(options->partitioner, options->partitioner_name).status());
+  QUIRE_ASSIGN_OR_RETURN(
+      *partitioning, runtime::Partitioning::Make(options->partitioner, options->partitioner_name));
   if (options->format != DatasetFormat::kBloom || options->bloom_ranks != 1) return Status();
   return Status(Code::kInvalidArgument,
                 "dataset_bloom_ranks = 1: no Bloom filter answers the right rank alone; give 2 or "
@@ -229,15 +230,12 @@ Result<OpenDataset> OpenForWriting(const std::shared_ptr<runtime::ContextState>&
   dataset.number = context->TakeNumber();
   const Status opened = runtime::Together(*context->exchange, [&] {
     dataset.options = options;
-    dataset.options.partitioner = runtime::GuardedPartitioner(options.partitioner);
-    const Status checked = CheckRequest(name, &dataset.options);
+    const Status checked = CheckRequest(name, &dataset.options, &dataset.partitioning);
     QUIRE_RETURN_IF_ERROR(
         runtime::AgreeOnRequest(*context->exchange, checked, Request(name, dataset.options)));
     dataset.directory = context->DirectoryOf(name);
     dataset.descriptor.format = dataset.options.format;
-    QUIRE_ASSIGN_OR_RETURN(
-        dataset.descriptor.partitioner,
-        PartitionerName(dataset.options.partitioner, dataset.options.partitioner_name));
+    dataset.descriptor.partitioner = dataset.partitioning.name();
     return OpenAll(&dataset);
   });
   QUIRE_RETURN_IF_ERROR(opened);

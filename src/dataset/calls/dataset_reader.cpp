@@ -17,7 +17,6 @@
 #include "dataset/part/value_file.h"
 #include "filter/rank_map/spread.h"
 #include "io/files/machine.h"
-#include "runtime/partitioner.h"
 #include "runtime/repository.h"
 
 namespace quire::dataset {
@@ -32,23 +31,27 @@ Result<std::unique_ptr<DatasetReader>> OpenReader(io::FileSystem& fs, const std:
                                        "<repository>/<name>");
   }
   QUIRE_ASSIGN_OR_RETURN(const DatasetDescriptor descriptor, found);
-  if (options.partitioner || !options.partitioner_name.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(const std::string name,
-                           PartitionerName(options.partitioner, options.partitioner_name));
-    QUIRE_RETURN_IF_ERROR(CheckPartitioner(descriptor, name, directory));
-  }
-  auto reader = std::make_unique<DatasetReaderImpl>(fs, directory, descriptor, options);
+  QUIRE_ASSIGN_OR_RETURN(
+      const runtime::Partitioning given,
+      runtime::Partitioning::Make(options.partitioner, options.partitioner_name));
+  std::optional<runtime::Partitioning> partitioning;
+  const bool asked = options.partitioner || !options.partitioner_name.empty();
+  if (asked) QUIRE_RETURN_IF_ERROR(CheckPartitioner(descriptor, given.name(), directory));
+  if (given.name() == descriptor.partitioner) partitioning = given;
+  auto reader = std::make_unique<DatasetReaderImpl>(fs, directory, descriptor,
+                                                    std::move(partitioning), options);
   QUIRE_RETURN_IF_ERROR(reader->Refresh());
   return std::unique_ptr<DatasetReader>(std::move(reader));
 }
 
 DatasetReaderImpl::DatasetReaderImpl(io::FileSystem& fs, const std::string& directory,
                                      const DatasetDescriptor& descriptor,
+                                     std::optional<runtime::Partitioning> partitioning,
                                      const DatasetReaderOptions& options)
     : fs_(fs),
       directory_(directory),
       descriptor_(descriptor),
-      partitioner_(runtime::GuardedPartitioner(options.partitioner)),
+      partitioning_(std::move(partitioning)),
       first_match_(options.first_match),
       counts_(std::make_shared<ReadCounts>()),
       parts_(std::make_shared<PartCache>(
@@ -95,9 +98,8 @@ Result<DatasetReaderImpl::Place> DatasetReaderImpl::Locate(Slice key,
                                                            const EpochRecord& epoch) const {
   const uint64_t hash = base::HashKey(key);
   Place place{std::nullopt, filter::Spread(hash), hash};
-  if (!partitioner_ && descriptor_.partitioner != kByHash) return place;
-  const Result<int> owner =
-      runtime::OwnerOf(partitioner_, key, hash, static_cast<int>(epoch.rank_count));
+  if (!partitioning_) return place;
+  const Result<int> owner = partitioning_->OwnerOf(key, hash, static_cast<int>(epoch.rank_count));
   if (!owner.ok()) return owner.status().WithContext("the dataset at " + directory_);
   place.partition = static_cast<uint32_t>(*owner);
   return place;
@@ -327,7 +329,7 @@ Status DatasetReaderImpl::UnknownPair(const EpochRecord& epoch, uint32_t rank,
     return Status(Code::kCorruption, pair + " that no partition knows of");
   }
   const std::string partition = PartPath(directory_, *place.partition);
-  if (!partitioner_) {
+  if (partitioning_->by_hash()) {
     return Status(Code::kCorruption,
                   pair + " that its partition, " + partition + ", does not know of");
   }

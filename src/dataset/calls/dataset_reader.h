@@ -21,6 +21,7 @@
 #include "dataset/route/shuffle_entry.h"
 #include "io/files/file_system.h"
 #include "quire/dataset.h"
+#include "runtime/partitioning.h"
 
 namespace quire::dataset {
 
@@ -30,7 +31,9 @@ Result<std::unique_ptr<DatasetReader>> OpenReader(io::FileSystem& fs, const std:
 class DatasetReaderImpl final : public DatasetReader {
  public:
   DatasetReaderImpl(io::FileSystem& fs, const std::string& directory,
-                    const DatasetDescriptor& descriptor, const DatasetReaderOptions& options);
+                    const DatasetDescriptor& descriptor,
+                    std::optional<runtime::Partitioning> partitioning,
+                    const DatasetReaderOptions& options);
 
   DatasetFormat format() const override { return descriptor_.format; }
   std::string partitioner_name() const override { return descriptor_.partitioner; }
@@ -86,7 +89,8 @@ class DatasetReaderImpl final : public DatasetReader {
   io::FileSystem& fs_;
   const std::string directory_;
   const DatasetDescriptor descriptor_;
-  const Partitioner partitioner_;  ///< guarded
+  /// none: it is not known to this reader
+  const std::optional<runtime::Partitioning> partitioning_;
   const bool first_match_;
   const std::shared_ptr<ReadCounts> counts_;
   const std::shared_ptr<PartCache> parts_;

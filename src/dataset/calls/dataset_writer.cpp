@@ -12,7 +12,6 @@
 #include "io/files/machine.h"
 #include "log/record.h"
 #include "runtime/agreement.h"
-#include "runtime/partitioner.h"
 
 namespace quire::dataset {
 namespace {
@@ -111,8 +110,8 @@ Status DatasetWriterImpl::Put(Slice key, Slice value) {
   QUIRE_RETURN_IF_ERROR(CheckPair(key, value));
   const uint64_t hash = base::HashKey(key);
   // A function of the program may take its time: no lock is held meanwhile.
-  const Result<int> partition = runtime::OwnerOf(dataset_.options.partitioner, key, hash,
-                                                 static_cast<int>(route_.size()));
+  const Result<int> partition =
+      dataset_.partitioning.OwnerOf(key, hash, static_cast<int>(route_.size()));
   const std::lock_guard<std::mutex> lock(mutex_);
   QUIRE_RETURN_IF_ERROR(CheckBegun());
   QUIRE_RETURN_IF_ERROR(dataset_.context->exchange->CheckThread());

@@ -25,6 +25,7 @@
 #include "io/paths/made_paths.h"
 #include "quire/dataset.h"
 #include "runtime/context_state.h"
+#include "runtime/partitioning.h"
 
 namespace quire::dataset {
 
@@ -33,6 +34,7 @@ struct OpenDataset {
   std::shared_ptr<runtime::ContextState> context;
   std::string directory;
   DatasetOptions options;
+  runtime::Partitioning partitioning;
   DatasetDescriptor descriptor;
   uint32_t number = 0;   ///< its channels'
   uint64_t session = 0;  ///< random: attempts are counted from it

@@ -118,18 +118,6 @@ const char* FormatName(DatasetFormat format) {
   return kFormatNames[static_cast<size_t>(format)];
 }
 
-Result<std::string> PartitionerName(const Partitioner& partitioner, const std::string& name) {
-  if (!partitioner && name.empty()) return std::string(kByHash);
-  if (partitioner && !name.empty() && name != kByHash) return name;
-  if (!partitioner) {
-    return Status(Code::kInvalidArgument, "partitioner_name is \"" + name +
-                                              "\", but no partitioner is given: give the function");
-  }
-  return Status(Code::kInvalidArgument,
-                "the partitioner needs a name of its own, which is stored, not \"" + name +
-                    "\": give it in partitioner_name");
-}
-
 Status CheckPartitioner(const DatasetDescriptor& descriptor, const std::string& name,
                         const std::string& directory) {
   if (descriptor.partitioner == name) return Status();
@@ -139,7 +127,7 @@ Status CheckPartitioner(const DatasetDescriptor& descriptor, const std::string& 
 }
 
 std::string EncodeDescriptor(const DatasetDescriptor& descriptor) {
-  const bool by_hash = descriptor.partitioner == kByHash;
+  const bool by_hash = descriptor.partitioner == runtime::Partitioning::kByHash;
   runtime::TextKind kind = kDescriptorKind;
   if (by_hash) kind.version = 1;  // which earlier libraries read, too
   std::string text = runtime::BeginText(kind);

@@ -15,6 +15,7 @@
 #include "quire/dataset.h"
 #include "quire/slice.h"
 #include "quire/status.h"
+#include "runtime/partitioning.h"
 
 namespace quire::dataset {
 
@@ -35,19 +36,13 @@ Status MissingFile(const std::string& path);
 /// they see storages that do not belong together.
 Status OtherStorage(const std::string& found, const std::string& directory);
 
-/// The name of the rule by which the hash of a key picks its partition.
-constexpr char kByHash[] = "hash";
-
 /// The constant properties of a dataset.
 struct DatasetDescriptor {
   DatasetFormat format = DatasetFormat::kRibbon;
   uint64_t id = 0;                    ///< random
-  std::string partitioner = kByHash;  ///< the name of the rule that gives keys their partitions
+  /// the name of the rule that gives keys their partitions
+  std::string partitioner = runtime::Partitioning::kByHash;
 };
-/// The name of the rule that `partitioner` and its name make.
-///
-/// Errors  kInvalidArgument: a function without a name of its own, or a name without a function.
-Result<std::string> PartitionerName(const Partitioner& partitioner, const std::string& name);
 /// kInvalidArgument, with both names: the dataset at `directory` has another rule than `name`.
 Status CheckPartitioner(const DatasetDescriptor& descriptor, const std::string& name,
                         const std::string& directory);

@@ -184,7 +184,7 @@ Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNum
       runtime::AgreeOn(*context_->exchange, ready, arguments, "the checkpoint asked for")));
   // What all ranks wrote is at its owners. None writes on before all have captured it.
   const CheckpointRequest request = {
-      path, name_, directory_, partitioner_, ShapingOptions(options_), options.keep};
+      path, name_, directory_, partitioning_.name(), ShapingOptions(options_), options.keep};
   std::erase_if(checkpoints_,
                 [](const std::shared_ptr<runtime::Job>& other) { return other->finished(); });
   checkpoints_.reserve(checkpoints_.size() + 1);

@@ -7,7 +7,6 @@
 #include "base/sync_point.h"
 #include "kv/protocol/sent_write.h"
 #include "kv/protocol/wire.h"
-#include "runtime/partitioner.h"
 
 namespace quire::kv {
 namespace {
@@ -44,7 +43,7 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::ContextState> context, Datab
       any_thread_(context_->exchange->has_handler_thread()),
       name_(std::move(parts.name)),
       directory_(std::move(parts.directory)),
-      partitioner_(std::move(parts.partitioner)),
+      partitioning_(std::move(parts.partitioning)),
       number_(parts.number),
       options_(std::move(parts.options)),
       memory_(std::move(parts.memory)),
@@ -176,13 +175,11 @@ Status DatabaseImpl::CheckSizes(Slice key, Slice value) const {
 
 DatabaseImpl::Place DatabaseImpl::Locate(Slice key) const {
   const uint64_t hash = base::HashKey(key);
-  if (options_.partitioner) [[unlikely]]
-    return {options_.partitioner(key, size_), hash};
-  return {base::OwnerOf(hash, size_), hash};
+  return {partitioning_.Ask(key, hash, size_), hash};
 }
 
 Status DatabaseImpl::BadOwner(int owner) const {
-  return runtime::NoSuchOwner(owner, size_).WithContext("database " + name_);
+  return runtime::Partitioning::NoSuchOwner(owner, size_).WithContext("database " + name_);
 }
 
 Status DatabaseImpl::Put(Slice key, Slice value) {

@@ -30,6 +30,7 @@
 #include "quire/database.h"
 #include "runtime/context_state.h"
 #include "runtime/job.h"
+#include "runtime/partitioning.h"
 
 namespace quire::kv {
 
@@ -37,7 +38,7 @@ namespace quire::kv {
 struct DatabaseParts {
   std::string name;
   std::string directory;    ///< this rank's
-  std::string partitioner;  ///< its name
+  runtime::Partitioning partitioning;
   uint32_t number = 0;
   DatabaseOptions options;
   runtime::MemoryShare memory;
@@ -205,7 +206,7 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   const bool any_thread_;  ///< may call, whatever MPI allows
   const std::string name_;
   const std::string directory_;
-  const std::string partitioner_;
+  const runtime::Partitioning partitioning_;
   const uint32_t number_;
   const DatabaseOptions options_;
   runtime::MemoryShare memory_;

@@ -15,7 +15,6 @@
 #include "quire/option_table.h"
 #include "runtime/agreement.h"
 #include "runtime/options_text.h"
-#include "runtime/partitioner.h"
 #include "table/block_cache.h"
 
 namespace quire::kv {
@@ -42,23 +41,7 @@ struct Opening {
 
 // The older generations with which Open returns at once; the pairs of more move first.
 constexpr size_t kOlderGenerationsMax = 2;
-constexpr char kByHash[] = "hash";
-
-std::string PartitionerName(const DatabaseOptions& options) {
-  if (!options.partitioner_name.empty()) return options.partitioner_name;
-  return options.partitioner ? "custom" : kByHash;
-}
-
-// A later job finds its pairs by this name: it stands for a function, or for none.
-Status CheckPartitionerName(const DatabaseOptions& options) {
-  const bool by_hash = PartitionerName(options) == kByHash;
-  if (by_hash != static_cast<bool>(options.partitioner)) return Status();
-  return Status(Code::kInvalidArgument,
-                by_hash ? "partitioner_name is \"hash\", which means that there is no partitioner: "
-                          "give the function another name"
-                        : "partitioner_name is \"" + options.partitioner_name +
-                              "\", but no partitioner is given: give the function");
-}
+constexpr char kUnnamedPartitioner[] = "custom";
 
 // What all ranks must give alike, one thing per line.
 std::string Request(const std::string& name, const DatabaseOptions& options) {
@@ -92,11 +75,17 @@ Result<uint64_t> AgreeOnRequest(const runtime::ContextState& context, const Stat
   return most;
 }
 
-Status CheckRequest(const std::string& name, DatabaseOptions* options) {
+Status CheckRequest(const std::string& name, DatabaseOptions* options,
+                    runtime::Partitioning* partitioning) {
   QUIRE_RETURN_IF_ERROR(io::CheckName(name));
   QUIRE_RETURN_IF_ERROR(OptionTable::Check(*options));
   QUIRE_RETURN_IF_ERROR(OptionTable::ApplyEnvironment(options));
-  return CheckPartitionerName(*options);
+  const bool unnamed = options->partitioner && options->partitioner_name.empty();
+  QUIRE_ASSIGN_OR_RETURN(
+      *partitioning,
+      runtime::Partitioning::Make(options->partitioner,
+                                  unnamed ? kUnnamedPartitioner : options->partitioner_name));
+  return Status();
 }
 
 // All ranks look at rank 0's descriptor, and conclude the same.
@@ -247,7 +236,7 @@ Status ArrangeGenerations(Opening* opening) {
   }
   opening->generation.number = opening->growing ? next : stored[0].number;
   chain.generations.assign(stored.begin() + (opening->growing ? 0 : 1), stored.end());
-  chain.partitioner = opening->parts.options.partitioner;
+  chain.partitioning = opening->parts.partitioning;
   chain.reader.storage = opening->parts.options.storage;
   chain.reader.cache = opening->cache;
   QUIRE_ASSIGN_OR_RETURN(opening->old, AssignOlderParts(context, std::move(chain)));
@@ -309,7 +298,6 @@ Status JoinGroup(Opening* opening, bool share) {
 Status MakeDatabase(Opening* opening) {
   DatabaseParts& parts = opening->parts;
   parts.directory = opening->own_directory();
-  parts.partitioner = opening->generation.partitioner;
   RedistributionRequest& request = opening->request;
   request.chain = opening->old.chain;
   request.database = parts.name;
@@ -353,12 +341,11 @@ Status OpenTogether(const std::shared_ptr<runtime::ContextState>& context, const
   opening->context = context;
   opening->parts.name = name;
   opening->parts.options = options;
-  opening->parts.options.partitioner = runtime::GuardedPartitioner(options.partitioner);
-  const Status checked = CheckRequest(name, &opening->parts.options);
+  const Status checked = CheckRequest(name, &opening->parts.options, &opening->parts.partitioning);
   const DatabaseOptions& asked = opening->parts.options;
   opening->at_once = asked.redistribute || asked.force_redistribute;
   opening->generation.rank_count = context->size();
-  opening->generation.partitioner = PartitionerName(opening->parts.options);
+  opening->generation.partitioner = opening->parts.partitioning.name();
   QUIRE_ASSIGN_OR_RETURN(const uint64_t planned,
                          AgreeOnRequest(*context, checked, Request(name, opening->parts.options)));
   // All ranks have the same limit, and so the same plan.

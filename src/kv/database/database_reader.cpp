@@ -12,7 +12,6 @@
 #include "kv/generations/generation_chain.h"
 #include "kv/owner/local_iterator.h"
 #include "kv/persistence/checkpoint_files.h"
-#include "runtime/partitioner.h"
 
 namespace quire::kv {
 namespace {
@@ -48,8 +47,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
  public:
   DatabaseReaderImpl(io::FileSystem& fs, std::string directory,
                      const DatabaseReaderOptions& options)
-      : fs_(fs), directory_(std::move(directory)), options_(options) {
-    options_.partitioner = runtime::GuardedPartitioner(options.partitioner);
+      : fs_(fs), directory_(std::move(directory)), partitioning_(options.partitioner) {
     reader_.storage.cache_bytes = options.cache_bytes;
     reader_.cache = table::NewBlockCache(options.cache_bytes);
   }
@@ -103,11 +101,14 @@ class DatabaseReaderImpl final : public DatabaseReader {
   }
   Status CheckPartitioners(const std::vector<Generation>& generations) const {
     for (const Generation& generation : generations) {
-      if (generation.partitioner == "hash" || options_.partitioner) continue;
-      return Status(Code::kInvalidArgument,
-                    "the database in " + directory_ + " was made with the partitioner \"" +
-                        generation.partitioner +
-                        "\": give the function in DatabaseReaderOptions::partitioner");
+      const bool by_hash = generation.partitioner == runtime::Partitioning::kByHash;
+      if (by_hash == partitioning_.by_hash()) continue;
+      const std::string advice =
+          by_hash ? ", by the hash of keys: give no function in " : ": give the function in ";
+      return Status(Code::kInvalidArgument, "the database in " + directory_ +
+                                                " was made with the partitioner \"" +
+                                                generation.partitioner + "\"" + advice +
+                                                "DatabaseReaderOptions::partitioner");
     }
     return Status();
   }
@@ -117,7 +118,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
     options.fs = &fs_;
     options.directory = directory_;
     options.generations = generations;
-    options.partitioner = options_.partitioner;
+    options.partitioning = partitioning_;
     options.reader = reader_;
     // Iterators may outlive this reader.
     options.still_present = [&fs = fs_, directory = directory_, generations] {
@@ -130,7 +131,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
   const base::OwnProcess process_;
   io::FileSystem& fs_;
   const std::string directory_;
-  DatabaseReaderOptions options_;
+  const runtime::Partitioning partitioning_;
   lsm::ReaderOptions reader_;
   // Not an atomic one: GCC 12's lets go of its lock without an order for what was read under it.
   mutable std::mutex mutex_;

@@ -22,7 +22,6 @@
 #include "kv/generations/generation_chain.h"
 #include "kv/protocol/descriptor.h"
 #include "lsm/db/db.h"
-#include "runtime/partitioner.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv::database_reader_test {
@@ -282,7 +281,7 @@ class ReadingWhilePairsMove : public testing::Test {
     EXPECT_OK(disk_->MakeDirectory("/db"));
     for (int i = 100; keys_.size() < 4; ++i) {
       const std::string key = "key " + std::to_string(i);
-      if (*runtime::OwnerOf({}, key, base::HashKey(key), 2) == 0) keys_.push_back(key);
+      if (base::OwnerOf(base::HashKey(key), 2) == 0) keys_.push_back(key);
     }
     const auto old = OpenPart(kOld, 0, nullptr);
     for (const std::string& key : keys_) EXPECT_OK(old->Put(key, "old"));
@@ -471,7 +470,7 @@ class PartsOfAKilledJob : public testing::Test {
   static std::string KeyOf(int rank) {
     for (int i = 0;; ++i) {
       std::string key = "key " + std::to_string(i);
-      if (*runtime::OwnerOf({}, key, base::HashKey(key), kParts) == rank) return key;
+      if (base::OwnerOf(base::HashKey(key), kParts) == rank) return key;
     }
   }
   // Less than what the logs of all parts, or indexes of such logs, take.
@@ -547,6 +546,24 @@ TEST(DatabaseReading, NeedsNoLocks) {
   SimCluster(Ranks(2, &files)).Run([](int, Context& context) {
     EXPECT_CODE(context.Open("db", SimCluster::SmallDatabase()).status(), Code::kUnsupported);
   });
+}
+
+// By the function it would look into the wrong parts, and find nothing.
+TEST(DatabaseReading, RefusesAPartitionerForADatabaseByHash) {
+  const auto disk = io::NewSimFileSystem();
+  SimCluster(Ranks(2, disk.get()))
+      .RunDatabase(SimCluster::SmallDatabase(), [&](int, Context&, Database& db) {
+        ASSERT_OK(db.Put("a", "1"));
+        ASSERT_OK(db.Close());
+      });
+  DatabaseReaderOptions with;
+  with.partitioner = [](Slice, int) { return 0; };
+  const Status refused = OpenDatabaseReader(*disk, "/repository/db", with).status();
+  EXPECT_CODE(refused, Code::kInvalidArgument);
+  EXPECT_THAT(refused.message(), testing::HasSubstr("by the hash of keys: give no function"));
+  auto reader = OpenDatabaseReader(*disk, "/repository/db", {});
+  ASSERT_OK(reader.status());
+  EXPECT_EQ(Get(**reader, "a"), "1");
 }
 
 TEST(DatabaseReading, NeedsThePartitionerAndNamesAMissingPart) {

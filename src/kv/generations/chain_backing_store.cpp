@@ -185,20 +185,15 @@ class ChainBackingStore final : public lsm::BackingStore {
     std::vector<std::unique_ptr<table::EntryIterator>> parts;
     const int parts_count = chain_->generations()[at].rank_count;
     for (int rank = 0; rank < parts_count; ++rank) {
-      if (!MayShareKeys(rank, parts_count)) continue;
+      if (rank_count_ != kAllRanks &&
+          !chain_->options().partitioning.MayShareKeys(rank, parts_count, rank_, rank_count_)) {
+        continue;
+      }
       QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> part, chain_->Part(at, rank));
       parts.push_back(std::make_unique<PartEntries>(part->NewIterator({})));
     }
     return std::unique_ptr<table::EntryIterator>(
         std::make_unique<GenerationEntries>(chain_, at, rank_, rank_count_, std::move(parts)));
-  }
-
-  // By the hash, each owner has one piece of the hashes, in the order of the ranks.
-  bool MayShareKeys(int part, int part_count) const {
-    if (rank_count_ == kAllRanks || chain_->options().partitioner) return true;
-    const auto begin = [](int64_t owner, int64_t other_count) { return owner * other_count; };
-    return begin(part, rank_count_) <= begin(rank_ + 1, part_count) &&
-           begin(rank_, part_count) <= begin(part + 1, rank_count_);
   }
 
   const std::shared_ptr<const GenerationChain> chain_;

@@ -5,7 +5,6 @@
 #include "base/hash.h"
 #include "io/paths/sole_writer.h"
 #include "lsm/version/manifest.h"
-#include "runtime/partitioner.h"
 
 namespace quire::kv {
 
@@ -56,8 +55,7 @@ Status GenerationChain::CheckWriter(size_t at) const {
 }
 
 Result<int> GenerationChain::OwnerAmong(Slice key, int rank_count) const {
-  const Result<int> owner =
-      runtime::OwnerOf(options_.partitioner, key, base::HashKey(key), rank_count);
+  const Result<int> owner = options_.partitioning.OwnerOf(key, base::HashKey(key), rank_count);
   return owner.ok() ? owner : owner.status().WithContext("a key that the database has");
 }
 
@@ -119,8 +117,7 @@ Result<std::shared_ptr<lsm::Reader>> GenerationChain::PartOnce(size_t at, int ra
 Status GenerationChain::Look(size_t at, Slice key, const BufferAllocator& allocate,
                              lsm::Reader::Presence* presence) const {
   const int rank_count = options_.generations[at].rank_count;
-  const Result<int> owner =
-      runtime::AnswerOf(options_.partitioner, key, base::HashKey(key), rank_count);
+  const Result<int> owner = options_.partitioning.AnswerFor(key, base::HashKey(key), rank_count);
   QUIRE_RETURN_IF_ERROR(owner.status());
   if (*owner < 0 || *owner >= rank_count) return Status(Code::kNotFound);  // never put there
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> part, Part(at, *owner));

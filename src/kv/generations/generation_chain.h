@@ -21,7 +21,7 @@
 #include "kv/protocol/descriptor.h"
 #include "lsm/offline/reader.h"
 #include "lsm/version/backing_store.h"
-#include "quire/database.h"
+#include "runtime/partitioning.h"
 
 namespace quire::kv {
 
@@ -31,7 +31,7 @@ class GenerationChain {
     io::FileSystem* fs = nullptr;
     std::string directory;                ///< the database's
     std::vector<Generation> generations;  ///< newest first
-    Partitioner partitioner;              ///< empty: by hash
+    runtime::Partitioning partitioning;
     lsm::ReaderOptions reader;
     bool locks = false;  ///< keep writers away from the parts; those of checkpoints have none
     /// If nothing keeps them away: asked whenever a part was opened. Empty: not asked.
