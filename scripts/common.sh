@@ -76,11 +76,8 @@ without_aslr() {
   fi
 }
 
-# test_jobs DIR: so many tests run beside each other, since they wait for part of their time. Those
-# of a sanitizer compute most of it.
-test_jobs() {
-  if is_sanitized "$1"; then echo $((2 * $(nproc))); else echo $((3 * $(nproc))); fi
-}
+# So many tests run beside each other, since they wait for part of their time.
+test_jobs() { echo $((3 * $(nproc))); }
 
 is_sanitized() { grep -q '^QUIRE_SANITIZE:STRING=.' "$1/CMakeCache.txt"; }
 
@@ -91,7 +88,7 @@ run_ctest() {
   local run=env
   if is_sanitized "$dir"; then run=without_aslr; fi
   "$run" python3 scripts/test_times.py --costs "$dir"
-  "$run" ctest --test-dir "$dir" -j "$(test_jobs "$dir")" --output-on-failure "$@" 2>&1 |
+  "$run" ctest --test-dir "$dir" -j "$(test_jobs)" --output-on-failure "$@" 2>&1 |
     scripts/progress.py test "$log" tests/seconds.txt || rc=$?
   # CTest runs all tests if it does not understand which to run: it knows ten groups in a pattern.
   if grep -q '^RegularExpression::compile' "$log"; then die "CTest does not know the pattern: $*"; fi
