@@ -20,7 +20,7 @@ class LsmReader : public EngineReader {
   }
 
   Status Scan(Slice from, int next_count, ScanTotals* totals) override {
-    const std::unique_ptr<lsm::Iterator> iterator = db_->NewIterator(lsm::IteratorOptions());
+    const std::unique_ptr<engine::Iterator> iterator = db_->NewIterator(engine::IteratorOptions());
     ScanPairs(iterator.get(), from, next_count, totals);
     return iterator->status();
   }
@@ -34,7 +34,7 @@ class LsmEngine : public Engine {
  public:
   Status Open(const EngineOptions& options) {
     executor_ = base::NewThreadPool(2, "bench").value();
-    lsm::DbEnvironment environment;
+    engine::EngineEnvironment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor_.get();
     environment.holder = "quire-bench";
@@ -46,8 +46,8 @@ class LsmEngine : public Engine {
     storage.compaction = options.compaction;
     storage.compaction_trigger = options.compaction_trigger;
     storage.dead_percent_max = options.dead_percent_max;
-    QUIRE_ASSIGN_OR_RETURN(
-        db_, lsm::Db::Open(environment, options.directory, storage, lsm::OpenFlags::kMustNotExist));
+    QUIRE_ASSIGN_OR_RETURN(db_, lsm::Db::Open(environment, options.directory, storage,
+                                              engine::OpenFlags::kMustNotExist));
     return Status();
   }
 

@@ -1,5 +1,5 @@
 /// The rule that gives every key its owner among a number of ranks: the hash of the key, or a
-/// function of the program. What that function throws reaches no caller but as a Status.
+/// function of the program. An exception of that function reaches callers as a Status alone.
 ///
 /// Layer      runtime
 /// Threads    any; the program's function runs on the caller's
@@ -27,8 +27,7 @@ class Partitioning {
   /// Errors  kInvalidArgument: there is a function without a name of its own, or a name without a
   ///         function. No function and no name, or kByHash: by hash.
   static Result<Partitioning> Make(const Partitioner& function, const std::string& name);
-  /// The same without a look at names: for who only reads, of a rule that is known to be a
-  /// function's.
+  /// The same without a check of names, for readers: they compare the stored name themselves.
   explicit Partitioning(Partitioner function);
 
   bool by_hash() const { return !function_; }

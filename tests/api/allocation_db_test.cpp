@@ -91,13 +91,13 @@ class StarvedDb {
 
  private:
   struct Captured {
-    std::shared_ptr<const Capture> capture;
+    std::shared_ptr<const engine::Capture> capture;
     AllWritten written;
   };
 
   void Open() {
     Result<std::unique_ptr<Db>> db =
-        Db::Open(environment_, place_, Options(), OpenFlags::kOpenOrCreate);
+        Db::Open(environment_, place_, Options(), engine::OpenFlags::kOpenOrCreate);
     ASSERT_OK(db.status());
     db_ = std::move(*db);
   }
@@ -162,7 +162,7 @@ class StarvedDb {
     const Captured& captured = captures_[which];
     const std::string copy = directory_.path() + "/copy";
     files::create_directory(copy);
-    for (const Capture::File& file : captured.capture->files()) {
+    for (const engine::Capture::File& file : captured.capture->files()) {
       files::copy_file(place_ + "/" + file.name, copy + "/" + file.name);
     }
     ASSERT_OK(io::ReplaceFile(io::PosixFileSystem(), copy + "/" + ManifestName(),
@@ -191,7 +191,7 @@ class StarvedDb {
   const test::TempDirectory directory_{test::PlaceInMemory()};
   const std::string place_ = directory_.path() + "/db";
   std::unique_ptr<base::Executor> executor_ = base::NewManualExecutor();
-  DbEnvironment environment_;
+  engine::EngineEnvironment environment_;
   std::unique_ptr<Db> db_;
   std::vector<std::string> keys_;
   std::array<std::vector<std::string>, kRounds> values_;
@@ -223,10 +223,11 @@ void ExpectNothingDoneWithoutMemory(const StorageOptions& options) {
   for (bool failed = true; failed && n < 400; ++n) {
     const test::TempDirectory directory(test::PlaceInMemory());
     const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
-    DbEnvironment environment;
+    engine::EngineEnvironment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor.get();
-    auto db = Db::Open(environment, directory.path() + "/db", options, OpenFlags::kOpenOrCreate);
+    auto db =
+        Db::Open(environment, directory.path() + "/db", options, engine::OpenFlags::kOpenOrCreate);
     ASSERT_OK(db.status());
     std::vector<std::string> keys;
     for (int i = 0; i < kWrites; ++i) {
@@ -311,11 +312,11 @@ TEST(StarvedReader, KeepsWhatAGetReads) {
   const test::TempDirectory directory(test::PlaceInMemory());
   const std::string place = directory.path() + "/db";
   const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
-  DbEnvironment environment;
+  engine::EngineEnvironment environment;
   environment.fs = &io::PosixFileSystem();
   environment.executor = executor.get();
   {
-    auto db = Db::Open(environment, place, Options(), OpenFlags::kOpenOrCreate);
+    auto db = Db::Open(environment, place, Options(), engine::OpenFlags::kOpenOrCreate);
     ASSERT_OK(db.status());
     ASSERT_OK((*db)->Put("key", "value"));
     ASSERT_OK((*db)->Flush());

@@ -1,7 +1,8 @@
-"""What sabotage.py leaves out of merges, large values, and a restart in place."""
+"""What sabotage.py leaves out of merges, large values, a restart in place, and any engine."""
 from sabotage_kind import Sabotage
 
 LSM = "quire_lsm_test"
+SCENARIOS = "quire_scenarios_test"
 HANDLES = ("  sources->young_segments =\n"
            "      versions_.segments().HandlesBetween(sources->version->segments_floor, "
            "values_->next_id());\n")
@@ -132,4 +133,14 @@ ENGINE_SABOTAGES = [
              "src/lsm/peer/peer_reader.cpp",
              "late.memtable.has_value() && !late.memtable->Unchanged();", "false;",
              LSM, "Caches/ALargeValueBesideItsKey.HoldsUpNobodyWhileANeighbour*"),
+    # What the scenarios find in any engine.
+    Sabotage("engine-newest", "an engine answers an older version of a key",
+             "src/table/merging_iterator.cpp", "(a.entry->lsn > b.entry->lsn)",
+             "(a.entry->lsn < b.entry->lsn)", SCENARIOS, "*Oracle.AnswersAsTheMapDoes/lsm"),
+    Sabotage("engine-snapshot", "a get does not look at its snapshot",
+             "src/lsm/db/db_read.cpp", "snapshot == nullptr ? kMaxLsn : snapshot->lsn(), &found",
+             "kMaxLsn, &found", SCENARIOS, "*SnapshotEngine.KeepsTheMoment*"),
+    Sabotage("engine-same-store", "a copy of a part goes by the identity of the first",
+             "src/lsm/offline/lsm_engine.cpp", "return lsm::GiveNewStoreId(fs, directory);",
+             "return Status();", SCENARIOS, "*PersistentEngine.ACopy*"),
 ]

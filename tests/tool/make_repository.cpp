@@ -31,7 +31,7 @@ std::string KeyOf(int i) {
 
 // Says that there is something older, so that tombstones stay: the other generation, which this
 // program does not read.
-class OlderGeneration final : public lsm::BackingStore {
+class OlderGeneration final : public engine::BackingStore {
  public:
   Status Get(Slice /*key*/, const BufferAllocator& /*allocate*/) const override {
     return Status(Code::kNotFound);
@@ -52,7 +52,7 @@ class Ranks {
     io::FileSystem& fs = io::PosixFileSystem();
     QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(kv::GenerationDirectory(directory_, generation_)));
     for (int rank = 0; rank < generation_.rank_count; ++rank) {
-      lsm::DbEnvironment environment;
+      engine::EngineEnvironment environment;
       environment.fs = &fs;
       environment.executor = executor_.get();
       environment.base = std::make_shared<OlderGeneration>();
@@ -63,7 +63,7 @@ class Ranks {
       QUIRE_ASSIGN_OR_RETURN(
           std::unique_ptr<lsm::Db> db,
           lsm::Db::Open(environment, kv::PartDirectory(directory_, generation_, rank), options,
-                        lsm::OpenFlags::kMustNotExist));
+                        engine::OpenFlags::kMustNotExist));
       ranks_.push_back(std::move(db));
     }
     return Status();
@@ -76,7 +76,7 @@ class Ranks {
   Status Put(const std::string& key, const std::string& value) {
     return Owner(key).Put(key, value);
   }
-  Result<std::shared_ptr<const lsm::Capture>> Capture(size_t rank) {
+  Result<std::shared_ptr<const engine::Capture>> Capture(size_t rank) {
     return ranks_[rank]->NewCapture();
   }
   std::string PartOf(int rank) const { return kv::PartDirectory(directory_, generation_, rank); }
@@ -133,10 +133,10 @@ uint64_t SumOf(Slice bytes) {
 Status CopyPart(Ranks& ranks, int rank, const std::string& to, kv::CommitRecord::Part* part) {
   io::FileSystem& fs = io::PosixFileSystem();
   QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(to));
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const lsm::Capture> capture,
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const engine::Capture> capture,
                          ranks.Capture(static_cast<size_t>(rank)));
   kv::FileList list;
-  for (const lsm::Capture::File& file : capture->files()) {
+  for (const engine::Capture::File& file : capture->files()) {
     QUIRE_ASSIGN_OR_RETURN(const std::string bytes,
                            io::ReadFile(fs, ranks.PartOf(rank) + "/" + file.name, 1 << 20));
     QUIRE_RETURN_IF_ERROR(io::ReplaceFile(fs, to + "/" + file.name, bytes));

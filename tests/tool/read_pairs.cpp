@@ -33,9 +33,10 @@ Status PrintPairs(const std::string& directory) {
 Status PrintPart(const std::string& directory) {
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> first,
                          lsm::Reader::Open(io::PosixFileSystem(), directory, {}));
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader, first->Newer());
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<engine::StoredPart> newer, first->Newer());
+  const auto reader = std::static_pointer_cast<lsm::Reader>(newer);
   QUIRE_RETURN_IF_ERROR(reader->Verify({}));
-  const std::unique_ptr<lsm::Iterator> pairs = reader->NewIterator({});
+  const std::unique_ptr<engine::Iterator> pairs = reader->NewIterator({});
   int count = 0;
   for (pairs->SeekToFirst(); pairs->Valid(); pairs->Next()) ++count;
   std::printf("%llu %d\n", static_cast<unsigned long long>(reader->State().log_records), count);

@@ -10,7 +10,7 @@
 namespace quire::tool {
 namespace {
 
-using Presence = lsm::Reader::Presence;
+using table::KeyState;
 
 constexpr uint64_t kCacheBytes = 64 << 20;
 constexpr int kLooksMax = 10;  // without progress
@@ -20,7 +20,7 @@ constexpr int kLooksMax = 10;  // without progress
 // One part's live pairs, where it stands.
 struct Chain::Cursor {
   size_t generation_index = 0;
-  std::unique_ptr<lsm::Iterator> iterator;
+  std::unique_ptr<engine::Iterator> iterator;
 };
 
 Chain::Chain(io::FileSystem& fs, DatabaseOnDisk place)
@@ -42,7 +42,7 @@ Result<std::shared_ptr<lsm::Reader>> Chain::ReaderOf(const PartOnDisk& part) {
   if (place_.described) {
     QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs_, io::DirectoryOf(part.directory)));
   }
-  lsm::ReaderOptions options;
+  engine::ReaderOptions options;
   options.cache = cache_;
   Result<std::shared_ptr<lsm::Reader>> opened = lsm::Reader::Open(fs_, part.directory, options);
   QUIRE_RETURN_IF_ERROR(CheckPresent());
@@ -75,23 +75,23 @@ std::vector<const PartOnDisk*> Chain::PartsFor(const kv::Generation& generation,
   return parts;
 }
 
-Result<Presence> Chain::Ask(const kv::Generation& generation, Slice key, std::string* value) {
+Result<KeyState> Chain::Ask(const kv::Generation& generation, Slice key, std::string* value) {
   for (const PartOnDisk* part : PartsFor(generation, key)) {
     QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader, ReaderOf(*part));
-    Presence presence = Presence::kNowhere;
-    const Status status = reader->Get(key, Into(value), &presence);
+    KeyState state = KeyState::kAbsent;
+    const Status status = reader->Get(key, Into(value), &state);
     if (!status.ok() && status.code() != Code::kNotFound) return status;
-    if (presence != Presence::kNowhere) return presence;
+    if (state != KeyState::kAbsent) return state;
   }
-  return Presence::kNowhere;
+  return KeyState::kAbsent;
 }
 
 Status Chain::Get(Slice key, std::string* value) {
   QUIRE_RETURN_IF_ERROR(CheckReady());
   for (const kv::Generation& generation : place_.descriptor.generations) {
-    QUIRE_ASSIGN_OR_RETURN(const Presence presence, Ask(generation, key, value));
-    if (presence == Presence::kPresent) return Status();
-    if (presence == Presence::kDeleted) break;
+    QUIRE_ASSIGN_OR_RETURN(const KeyState state, Ask(generation, key, value));
+    if (state == KeyState::kValue) return Status();
+    if (state == KeyState::kDeleted) break;
   }
   return Status(Code::kNotFound);
 }
@@ -100,9 +100,9 @@ Status Chain::Get(Slice key, std::string* value) {
 Result<bool> Chain::HiddenByNewer(size_t generation_index, Slice key) {
   std::string ignored;
   for (size_t i = 0; i < generation_index; ++i) {
-    QUIRE_ASSIGN_OR_RETURN(const Presence presence,
+    QUIRE_ASSIGN_OR_RETURN(const KeyState state,
                            Ask(place_.descriptor.generations[i], key, &ignored));
-    if (presence != Presence::kNowhere) return true;
+    if (state != KeyState::kAbsent) return true;
   }
   return false;
 }
@@ -110,7 +110,7 @@ Result<bool> Chain::HiddenByNewer(size_t generation_index, Slice key) {
 Result<std::vector<Chain::Cursor>> Chain::OpenCursors(const std::string& from,
                                                       const std::string& to) {
   std::vector<Cursor> cursors;
-  lsm::IteratorOptions range;
+  engine::IteratorOptions range;
   range.lower_bound = from;
   range.upper_bound = to;
   const std::vector<kv::Generation>& generations = place_.descriptor.generations;

@@ -39,8 +39,7 @@ class Chain {
   Status CheckPresent() const;
   Result<std::shared_ptr<lsm::Reader>> ReaderOf(const PartOnDisk& part);
   std::vector<const PartOnDisk*> PartsFor(const kv::Generation& generation, Slice key) const;
-  Result<lsm::Reader::Presence> Ask(const kv::Generation& generation, Slice key,
-                                    std::string* value);
+  Result<table::KeyState> Ask(const kv::Generation& generation, Slice key, std::string* value);
   Result<bool> HiddenByNewer(size_t generation_index, Slice key);
   Result<std::vector<Cursor>> OpenCursors(const std::string& from, const std::string& to);
 

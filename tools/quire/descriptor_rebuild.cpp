@@ -40,7 +40,7 @@ Status CheckAllHere(const DatabaseOnDisk& place, const kv::Generation& generatio
 Result<std::string> StrangeKey(io::FileSystem& fs, const PartOnDisk& part, int rank_count) {
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader,
                          lsm::Reader::Open(fs, part.directory, {}));
-  const std::unique_ptr<lsm::Iterator> iterator = reader->NewIterator({});
+  const std::unique_ptr<engine::Iterator> iterator = reader->NewIterator({});
   iterator->SeekToFirst();
   for (int tried = 0; tried < kKeysTried && iterator->Valid(); ++tried, iterator->Next()) {
     const Slice key = iterator->key();

@@ -93,7 +93,7 @@ Status DatabaseImpl::WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pa
 Status DatabaseImpl::Write(const Batch& batch) {
   const WriteCall call(*this, kOpen | kMayPut);
   QUIRE_RETURN_IF_ERROR(call.admitted());
-  lsm::WriteBatch local;
+  engine::WriteBatch local;
   OwnerBatchWriter writer(context_->exchange.get(), number_, WireOperation::kWrite);
   for (const Batch::Operation& operation : batch.operations()) {
     QUIRE_RETURN_IF_ERROR(CheckSizes(operation.key, operation.value));
@@ -115,7 +115,7 @@ Status DatabaseImpl::Write(const Batch& batch) {
   }
   BulkOutcome outcome(batch.count());
   if (local.count() > 0) {
-    lsm::WriteProgress progress;
+    engine::WriteProgress progress;
     const Status written = store_->Write(local.bytes(), &progress);
     if (!written.ok()) outcome.AddFailures(local.count(), written);
   }

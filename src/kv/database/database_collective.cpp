@@ -6,11 +6,11 @@
 #include "base/log_sink.h"
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
-#include "kv/persistence/checkpoint.h"
 #include "kv/database/database_impl.h"
-#include "kv/protocol/descriptor.h"
-#include "kv/owner/local_iterator.h"
 #include "kv/generations/part_files.h"
+#include "kv/owner/local_iterator.h"
+#include "kv/persistence/checkpoint.h"
+#include "kv/protocol/descriptor.h"
 #include "kv/protocol/wire.h"
 #include "runtime/agreement.h"
 
@@ -89,7 +89,7 @@ Status DatabaseImpl::Fence() {
 
 Status DatabaseImpl::Flush() {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
-  return store_->db().Flush();
+  return store_->engine().Flush();
 }
 
 Status DatabaseImpl::Barrier(Level level) {
@@ -104,7 +104,7 @@ Status DatabaseImpl::Barrier(Level level) {
   })));
   base::SyncPoint("kv.barrier.agreed");
   if (level == Level::kMemTable) return Status();
-  const Status flushed = base::OrOutOfMemory([&] { return store_->db().Flush(); });
+  const Status flushed = base::OrOutOfMemory([&] { return store_->engine().Flush(); });
   base::SyncPoint("kv.barrier.flushed");
   return context_->exchange->Agree(flushed);
 }
@@ -188,7 +188,7 @@ Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNum
   std::erase_if(checkpoints_,
                 [](const std::shared_ptr<runtime::Job>& other) { return other->finished(); });
   checkpoints_.reserve(checkpoints_.size() + 1);
-  Result<std::shared_ptr<const lsm::Capture>> capture = store_->db().NewCapture();
+  Result<std::shared_ptr<const engine::Capture>> capture = store_->NewCapture();
   base::SyncPoint("kv.checkpoint.captured");
   QUIRE_RETURN_IF_ERROR(context_->exchange->Agree(capture.status()));
   std::shared_ptr<runtime::Job> job;
@@ -257,13 +257,13 @@ void DatabaseImpl::SwitchCaches(Protection protection) {
 std::unique_ptr<LocalIterator> DatabaseImpl::NewLocalIterator() {
   const Status admitted = Admit(kOpen | kMayGet);
   if (!admitted.ok()) return NewFailedIterator(admitted);
-  return iterators_.New(context_->executor, store_->shared_db());
+  return iterators_.New(context_->executor, store_->shared_engine());
 }
 
 // The next program reads manifests, not logs. Where there is no room for tables, a log keeps what
 // MemTables have; without one they have no other place.
 Status DatabaseImpl::FlushToClose() {
-  const Status flushed = store_->db().Flush();
+  const Status flushed = store_->engine().Flush();
   if (flushed.code() != Code::kNoSpace || options_.storage.wal == WalMode::kOff) return flushed;
   if (base::LogEnabled()) {
     base::Log(LogLevel::kWarning,
@@ -351,7 +351,7 @@ void DatabaseImpl::Teardown() {
   iterators_.End(closed);
   if (redistribution_ != nullptr) redistribution_->Stop();
   to_move_.chain.reset();  // these two hold the storage
-  to_move_.db.reset();
+  to_move_.engine.reset();
   for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {
     // One that has ended may still have to tell another rank.
     if (!checkpoint->finished()) checkpoint->Stop();

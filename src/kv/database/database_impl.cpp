@@ -53,8 +53,8 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::ContextState> context, Datab
       protection_(options_.protection),
       consistency_(options_.consistency),
       counters_(*shared_counters_),
-      store_(std::make_unique<LocalStore>(std::move(parts.db), options_.local_cache_bytes, rank_,
-                                          &counters_)),
+      store_(std::make_unique<LocalStore>(std::move(parts.engine), options_.local_cache_bytes,
+                                          rank_, &counters_)),
       direct_(std::move(parts.direct)),
       group_(std::move(parts.group)),
       remote_cache_(std::make_shared<PairCache>(size_ > 1 ? options_.remote_cache_bytes : 0)) {
@@ -315,7 +315,7 @@ Status DatabaseImpl::SendRecords(int owner, Slice records) {
 
 Status DatabaseImpl::Compact() {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
-  return store_->db().Compact();
+  return store_->engine().Compact();
 }
 
 }  // namespace quire::kv

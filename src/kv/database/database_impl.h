@@ -42,7 +42,7 @@ struct DatabaseParts {
   uint32_t number = 0;
   DatabaseOptions options;
   runtime::MemoryShare memory;
-  std::shared_ptr<lsm::Db> db;
+  std::shared_ptr<engine::StorageEngine> engine;
   std::unique_ptr<SharedMemoryGroupReader> direct;
   std::shared_ptr<FileGroupReader> group;
 };

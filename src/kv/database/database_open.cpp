@@ -12,6 +12,7 @@
 #include "kv/generations/locked_database.h"
 #include "kv/generations/older_parts.h"
 #include "kv/generations/part_files.h"
+#include "kv/protocol/part_engine.h"
 #include "quire/option_table.h"
 #include "runtime/agreement.h"
 #include "runtime/options_text.h"
@@ -171,7 +172,7 @@ Status CheckOwnParts(const Opening& opening) {
 
 Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cache, bool share) {
   runtime::ContextState& context = *opening->context;
-  lsm::DbEnvironment environment;
+  engine::EngineEnvironment environment;
   environment.fs = context.fs;
   environment.executor = context.executor.get();
   environment.cache = cache;
@@ -195,12 +196,13 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
     QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(
         *context.fs, GenerationDirectory(opening->locked.directory, opening->generation)));
   }
-  auto db = lsm::Db::Open(environment, directory, opening->parts.options.storage,
-                          fresh ? lsm::OpenFlags::kOpenOrCreate : lsm::OpenFlags::kMustExist);
-  if (!db.ok()) {
-    return db.status().code() == Code::kNotFound ? MissingPart(directory) : db.status();
+  auto opened =
+      PartEngine().Open(environment, directory, opening->parts.options.storage,
+                        fresh ? engine::OpenFlags::kOpenOrCreate : engine::OpenFlags::kMustExist);
+  if (!opened.ok()) {
+    return opened.status().code() == Code::kNotFound ? MissingPart(directory) : opened.status();
   }
-  opening->parts.db = std::move(*db);
+  opening->parts.engine = std::move(*opened);
   return Status();
 }
 
@@ -277,7 +279,7 @@ Status JoinGroup(Opening* opening, bool share) {
   parts.direct = std::make_unique<SharedMemoryGroupReader>();
   QUIRE_RETURN_IF_ERROR(parts.direct->Attach(
       {context.fs, context.exchange.get(), opening->cache, parts.options.storage, group_size},
-      share ? parts.db.get() : nullptr, opening->own_directory()));
+      share ? parts.engine->neighbour_readable() : nullptr, opening->own_directory()));
   FileGroupReader::Options group;
   for (int rank = 0; rank < context.size(); ++rank) {
     const bool member = SameGroup(rank, context.rank(), group_size, context.OnThisMachine(rank));
@@ -303,7 +305,7 @@ Status MakeDatabase(Opening* opening) {
   request.database = parts.name;
   request.directory = opening->locked.directory;
   request.number = parts.number;
-  request.db = parts.db;
+  request.engine = parts.engine;
   request.readers = opening->old.readers;
   request.without = NewDescriptor(*opening, DescriptorState::kReady);
   request.without.generations.resize(1);
@@ -361,7 +363,7 @@ void GiveUpOpening(comm::Exchange& exchange, const Status& why, Opening* opening
     opening->request = {};
     opening->database.reset();
     opening->parts.direct.reset();
-    opening->parts.db.reset();
+    opening->parts.engine.reset();
   }
   if (!runtime::IsOfASilentRank(why)) static_cast<void>(exchange.Barrier());
 }

@@ -12,6 +12,7 @@
 #include "kv/generations/generation_chain.h"
 #include "kv/owner/local_iterator.h"
 #include "kv/persistence/checkpoint_files.h"
+#include "table/table.h"
 
 namespace quire::kv {
 namespace {
@@ -132,7 +133,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
   io::FileSystem& fs_;
   const std::string directory_;
   const runtime::Partitioning partitioning_;
-  lsm::ReaderOptions reader_;
+  engine::ReaderOptions reader_;
   // Not an atomic one: GCC 12's lets go of its lock without an order for what was read under it.
   mutable std::mutex mutex_;
   std::shared_ptr<const GenerationChain> chain_;

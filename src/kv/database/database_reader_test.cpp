@@ -289,15 +289,15 @@ class ReadingWhilePairsMove : public testing::Test {
     Publish({kNewer, kOld});
   }
   std::unique_ptr<lsm::Db> OpenPart(const Generation& generation, int rank,
-                                    std::shared_ptr<const lsm::BackingStore> base) {
+                                    std::shared_ptr<const engine::BackingStore> base) {
     const std::string part = PartDirectory("/db", generation, rank);
     EXPECT_OK(io::MakeDurableDirectory(*disk_, GenerationDirectory("/db", generation)));
-    lsm::DbEnvironment environment;
+    engine::EngineEnvironment environment;
     environment.fs = disk_.get();
     environment.executor = executor_.get();
     environment.base = std::move(base);
     auto opened = lsm::Db::Open(environment, part, SimCluster::SmallDatabase().storage,
-                                lsm::OpenFlags::kMustNotExist);
+                                engine::OpenFlags::kMustNotExist);
     EXPECT_OK(opened.status());
     return std::move(*opened);
   }
@@ -452,13 +452,13 @@ class PartsOfAKilledJob : public testing::Test {
     StorageOptions options = SimCluster::SmallDatabase().storage;
     options.memtable_bytes = kLogBytes;
     const auto executor = base::NewManualExecutor();
-    lsm::DbEnvironment environment;
+    engine::EngineEnvironment environment;
     environment.fs = disk_.get();
     environment.executor = executor.get();
     std::vector<std::unique_ptr<lsm::Db>> parts;
     for (int rank = 0; rank < kParts; ++rank) {
       auto part = lsm::Db::Open(environment, PartDirectory(kDirectory, generation, rank), options,
-                                lsm::OpenFlags::kMustNotExist);
+                                engine::OpenFlags::kMustNotExist);
       ASSERT_OK(part.status());
       ASSERT_OK((*part)->Put(KeyOf(rank), "v"));
       parts.push_back(std::move(*part));

@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "base/sync_point.h"
+#include "engine/write_batch.h"
 #include "io/sim/sim_file_system.h"
 #include "kv/database/persistence_testing.h"
 #include "kv/generations/generation_chain.h"
 #include "kv/protocol/descriptor.h"
 #include "lsm/db/db_test_support.h"
-#include "lsm/memtable/write_batch.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv::elastic_test {
@@ -546,10 +546,10 @@ TEST(EmptyBackingStore, KeepsDeletionsAgainstWhatIsMovedOverIt) {
   ASSERT_OK(test->Delete("deleted"));
   ASSERT_OK(test->Flush());
   ASSERT_OK(test->Compact());
-  lsm::WriteBatch moved;
+  engine::WriteBatch moved;
   moved.Put("deleted", "old");
   moved.Put("kept", "old");
-  lsm::WriteProgress progress;
+  engine::WriteProgress progress;
   ASSERT_OK(test->Fill(moved.bytes(), &progress));
   EXPECT_EQ(lsm::AllOf(*test->NewIterator({})), (lsm::Model{{"kept", "old"}, {"other", "v"}}));
   test->DetachBackingStore();

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "kv/generations/generation_chain.h"
-#include "lsm/version/merging_iterator.h"
 #include "table/entry_iterator.h"
+#include "table/merging_iterator.h"
 
 namespace quire::kv {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 // The live pairs of one part, as entries.
 class PartEntries final : public table::EntryIterator {
  public:
-  explicit PartEntries(std::unique_ptr<lsm::Iterator> pairs) : pairs_(std::move(pairs)) {}
+  explicit PartEntries(std::unique_ptr<engine::Iterator> pairs) : pairs_(std::move(pairs)) {}
 
   void SeekToFirst() override {
     pairs_->SeekToFirst();
@@ -51,7 +51,7 @@ class PartEntries final : public table::EntryIterator {
     StandOn(&entry_);
   }
 
-  const std::unique_ptr<lsm::Iterator> pairs_;
+  const std::unique_ptr<engine::Iterator> pairs_;
   table::Entry entry_;
 };
 
@@ -120,7 +120,7 @@ class GenerationEntries final : public table::EntryIterator {
   const size_t at_;
   const int rank_;
   const int rank_count_;
-  lsm::MergingIterator merge_;
+  table::MergingIterator merge_;
   Status status_;
   table::Entry entry_;
 };
@@ -159,10 +159,10 @@ class ChainEntries final : public table::EntryIterator {
  private:
   void Show() { StandOn(merge_.Valid() ? &merge_.entry() : nullptr); }
 
-  lsm::MergingIterator merge_;
+  table::MergingIterator merge_;
 };
 
-class ChainBackingStore final : public lsm::BackingStore {
+class ChainBackingStore final : public engine::BackingStore {
  public:
   ChainBackingStore(std::shared_ptr<const GenerationChain> chain, int rank, int rank_count)
       : chain_(std::move(chain)), rank_(rank), rank_count_(rank_count) {}
@@ -189,7 +189,8 @@ class ChainBackingStore final : public lsm::BackingStore {
           !chain_->options().partitioning.MayShareKeys(rank, parts_count, rank_, rank_count_)) {
         continue;
       }
-      QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> part, chain_->Part(at, rank));
+      QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<engine::StoredPart> part,
+                             chain_->Part(at, rank));
       parts.push_back(std::make_unique<PartEntries>(part->NewIterator({})));
     }
     return std::unique_ptr<table::EntryIterator>(
@@ -201,7 +202,7 @@ class ChainBackingStore final : public lsm::BackingStore {
   const int rank_count_;
 };
 
-class EmptyBackingStore final : public lsm::BackingStore {
+class EmptyBackingStore final : public engine::BackingStore {
  public:
   Status Get(Slice /*key*/, const BufferAllocator& /*allocate*/) const override {
     return Status(Code::kNotFound);
@@ -213,11 +214,11 @@ class EmptyBackingStore final : public lsm::BackingStore {
 
 }  // namespace
 
-std::shared_ptr<const lsm::BackingStore> NewEmptyBackingStore() {
+std::shared_ptr<const engine::BackingStore> NewEmptyBackingStore() {
   return std::make_shared<EmptyBackingStore>();
 }
 
-std::shared_ptr<const lsm::BackingStore> NewChainBackingStore(
+std::shared_ptr<const engine::BackingStore> NewChainBackingStore(
     std::shared_ptr<const GenerationChain> chain, int rank, int rank_count) {
   return std::make_shared<ChainBackingStore>(std::move(chain), rank, rank_count);
 }

@@ -4,7 +4,7 @@
 
 #include "base/hash.h"
 #include "io/paths/sole_writer.h"
-#include "lsm/version/manifest.h"
+#include "kv/protocol/part_engine.h"
 
 namespace quire::kv {
 
@@ -32,7 +32,7 @@ Status GenerationChain::TakeOver(const GenerationChain& former) {
 // Of all generations, the former chain goes on with what it saw of each: what one of them hides in
 // an older one, and what of it has moved to a newer one, are of one moment.
 Status GenerationChain::TakePart(Slot& from, Slot* to) {
-  std::shared_ptr<lsm::Reader> part;
+  std::shared_ptr<engine::StoredPart> part;
   {
     const std::lock_guard<std::mutex> lock(from.mutex);
     part = from.reader;
@@ -65,7 +65,7 @@ Status GenerationChain::HoldLocked(size_t at, int rank, Slot& slot) const {
   QUIRE_RETURN_IF_ERROR(CheckWriter(at));
   QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(*options_.fs, part));
   if (!options_.locks || slot.lock != nullptr || !generation.location.empty()) return Status();
-  const std::string path = lsm::LockPath(part);
+  const std::string path = PartsOnDisk().LockPath(part);
   auto lock = options_.fs->LockShared(path);
   if (lock.status().code() == Code::kNotFound) {
     // Nobody has had it open since it was copied. Another rank may be faster.
@@ -77,11 +77,11 @@ Status GenerationChain::HoldLocked(size_t at, int rank, Slot& slot) const {
   return Status();
 }
 
-Result<std::shared_ptr<lsm::Reader>> GenerationChain::OpenLocked(size_t at, int rank,
-                                                                 Slot& slot) const {
+Result<std::shared_ptr<engine::StoredPart>> GenerationChain::OpenLocked(size_t at, int rank,
+                                                                        Slot& slot) const {
   QUIRE_RETURN_IF_ERROR(HoldLocked(at, rank, slot));
   const std::string directory = PartDirectory(options_.directory, options_.generations[at], rank);
-  auto opened = lsm::Reader::Open(*options_.fs, directory, options_.reader);
+  auto opened = PartsOnDisk().Open(*options_.fs, directory, options_.reader);
   if (options_.still_present) QUIRE_RETURN_IF_ERROR(options_.still_present());
   if (opened.status().code() == Code::kNotFound) {
     return Status(Code::kCorruption, "a part of the database, " + directory +
@@ -98,7 +98,7 @@ Status GenerationChain::Hold(size_t at, int rank) const {
   return CheckCheckpoint(*options_.fs, options_.generations[at]);
 }
 
-Result<std::shared_ptr<lsm::Reader>> GenerationChain::Part(size_t at, int rank) const {
+Result<std::shared_ptr<engine::StoredPart>> GenerationChain::Part(size_t at, int rank) const {
   Slot& slot = SlotOf(at, rank);
   const std::lock_guard<std::mutex> lock(slot.mutex);
   if (slot.reader == nullptr) {
@@ -107,7 +107,7 @@ Result<std::shared_ptr<lsm::Reader>> GenerationChain::Part(size_t at, int rank) 
   return slot.reader;
 }
 
-Result<std::shared_ptr<lsm::Reader>> GenerationChain::PartOnce(size_t at, int rank) const {
+Result<std::shared_ptr<engine::StoredPart>> GenerationChain::PartOnce(size_t at, int rank) const {
   Slot& slot = SlotOf(at, rank);
   const std::lock_guard<std::mutex> lock(slot.mutex);
   if (slot.reader != nullptr) return slot.reader;
@@ -115,21 +115,20 @@ Result<std::shared_ptr<lsm::Reader>> GenerationChain::PartOnce(size_t at, int ra
 }
 
 Status GenerationChain::Look(size_t at, Slice key, const BufferAllocator& allocate,
-                             lsm::Reader::Presence* presence) const {
+                             table::KeyState* state) const {
   const int rank_count = options_.generations[at].rank_count;
   const Result<int> owner = options_.partitioning.AnswerFor(key, base::HashKey(key), rank_count);
   QUIRE_RETURN_IF_ERROR(owner.status());
   if (*owner < 0 || *owner >= rank_count) return Status(Code::kNotFound);  // never put there
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> part, Part(at, *owner));
-  return part->Get(key, allocate, presence);
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<engine::StoredPart> part, Part(at, *owner));
+  return part->Get(key, allocate, state);
 }
 
 Status GenerationChain::Get(Slice key, const BufferAllocator& allocate) const {
   for (size_t at = 0; at < options_.generations.size(); ++at) {
-    auto presence = lsm::Reader::Presence::kNowhere;
-    const Status status = Look(at, key, allocate, &presence);
-    const bool nowhere =
-        status.code() == Code::kNotFound && presence == lsm::Reader::Presence::kNowhere;
+    auto state = table::KeyState::kAbsent;
+    const Status status = Look(at, key, allocate, &state);
+    const bool nowhere = status.code() == Code::kNotFound && state == table::KeyState::kAbsent;
     if (!nowhere) return status;
   }
   return Status(Code::kNotFound);
@@ -139,9 +138,9 @@ Result<bool> GenerationChain::KnownBefore(Slice key, size_t end) const {
   std::string value;
   const Into into(&value);
   for (size_t at = 0; at < end; ++at) {
-    auto presence = lsm::Reader::Presence::kNowhere;
-    const Status status = Look(at, key, into, &presence);
-    if (status.ok() || presence == lsm::Reader::Presence::kDeleted) return true;
+    auto state = table::KeyState::kAbsent;
+    const Status status = Look(at, key, into, &state);
+    if (status.ok() || state == table::KeyState::kDeleted) return true;
     if (status.code() != Code::kNotFound) return status;
   }
   return false;

@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/backing_store.h"
+#include "engine/engine_kind.h"
 #include "kv/protocol/descriptor.h"
-#include "lsm/offline/reader.h"
-#include "lsm/version/backing_store.h"
 #include "runtime/partitioning.h"
 
 namespace quire::kv {
@@ -32,7 +32,7 @@ class GenerationChain {
     std::string directory;                ///< the database's
     std::vector<Generation> generations;  ///< newest first
     runtime::Partitioning partitioning;
-    lsm::ReaderOptions reader;
+    engine::ReaderOptions reader;
     bool locks = false;  ///< keep writers away from the parts; those of checkpoints have none
     /// If nothing keeps them away: asked whenever a part was opened. Empty: not asked.
     std::function<Status()> still_present;
@@ -52,9 +52,9 @@ class GenerationChain {
   /// Whether generation `at` or a newer one of the chain knows the key, before generation `end`.
   Result<bool> KnownBefore(Slice key, size_t end) const;
   /// The part of `rank` in generation `at`, opened, and kept open.
-  Result<std::shared_ptr<lsm::Reader>> Part(size_t at, int rank) const;
+  Result<std::shared_ptr<engine::StoredPart>> Part(size_t at, int rank) const;
   /// The same for a caller that reads it through once: kept open only if it is open already.
-  Result<std::shared_ptr<lsm::Reader>> PartOnce(size_t at, int rank) const;
+  Result<std::shared_ptr<engine::StoredPart>> PartOnce(size_t at, int rank) const;
   /// Locks it without opening it. kBusy: a program still writes to it; the text names it.
   /// kCorruption: it lay in a checkpoint that is gone, or another one by now.
   Status Hold(size_t at, int rank) const;
@@ -69,15 +69,14 @@ class GenerationChain {
   struct Slot {
     std::mutex mutex;
     std::unique_ptr<io::FileLock> lock;  // outlives the reader
-    std::shared_ptr<lsm::Reader> reader;
+    std::shared_ptr<engine::StoredPart> reader;
   };
   static Status TakePart(Slot& from, Slot* to);
   Slot& SlotOf(size_t at, int rank) const { return slots_[at][static_cast<size_t>(rank)]; }
   Status CheckWriter(size_t at) const;
   Status HoldLocked(size_t at, int rank, Slot& slot) const;
-  Result<std::shared_ptr<lsm::Reader>> OpenLocked(size_t at, int rank, Slot& slot) const;
-  Status Look(size_t at, Slice key, const BufferAllocator& allocate,
-              lsm::Reader::Presence* presence) const;
+  Result<std::shared_ptr<engine::StoredPart>> OpenLocked(size_t at, int rank, Slot& slot) const;
+  Status Look(size_t at, Slice key, const BufferAllocator& allocate, table::KeyState* state) const;
 
   const Options options_;
   std::vector<std::unique_ptr<Slot[]>> slots_;  // by generation, by rank
@@ -85,10 +84,10 @@ class GenerationChain {
 
 constexpr int kAllRanks = 0;
 /// The pairs of `chain` that `rank` of `rank_count` owns, or kAllRanks do, as base of its storage.
-std::shared_ptr<const lsm::BackingStore> NewChainBackingStore(
+std::shared_ptr<const engine::BackingStore> NewChainBackingStore(
     std::shared_ptr<const GenerationChain> chain, int rank, int rank_count);
 /// A base without a pair: with it a storage drops no tombstone, as long as pairs of older parts are
 /// moved to it that nobody reads where they lie.
-std::shared_ptr<const lsm::BackingStore> NewEmptyBackingStore();
+std::shared_ptr<const engine::BackingStore> NewEmptyBackingStore();
 
 }  // namespace quire::kv

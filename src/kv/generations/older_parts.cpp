@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "lsm/version/manifest.h"
+#include "kv/protocol/part_engine.h"
 #include "runtime/agreement.h"
 
 namespace quire::kv {
@@ -12,7 +12,7 @@ namespace {
 
 Result<bool> Sees(const GenerationChain::Options& chain, const Generation& generation, int part) {
   return chain.fs->Exists(PartDirectory(chain.directory, generation, part) + "/" +
-                          lsm::ManifestName());
+                          PartsOnDisk().marker());
 }
 
 // Whether this rank sees the first part of every generation, and its share of the others. Where all

@@ -7,6 +7,7 @@
 #include "base/coding.h"
 #include "base/hash.h"
 #include "base/out_of_memory.h"
+#include "kv/protocol/part_engine.h"
 #include "runtime/agreement.h"
 #include "runtime/repository.h"
 
@@ -170,7 +171,7 @@ Status ShareRemoval::AdvancePart() {
       parts_.pop_back();
       return Status();
     }
-    part_ = std::make_unique<lsm::DbRemoval>(fs_, part);
+    part_ = PartsOnDisk().NewRemoval(fs_, part, nullptr);
   }
   QUIRE_ASSIGN_OR_RETURN(const bool gone, part_->Advance());
   if (!gone) return Status();

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine_kind.h"
 #include "io/files/file_system.h"
 #include "kv/protocol/descriptor.h"
-#include "lsm/db/db.h"
 #include "runtime/context_state.h"
 
 namespace quire::kv {
@@ -53,7 +53,7 @@ class ShareRemoval {
 
   io::FileSystem& fs_;
   std::vector<std::string> parts_;        // to remove, the last one first
-  std::unique_ptr<lsm::DbRemoval> part_;  // of the last one, once it is begun
+  std::unique_ptr<engine::PartRemoval> part_;  // of the last one, once it is begun
   std::set<std::string> changed_;         // directories of generations
 };
 

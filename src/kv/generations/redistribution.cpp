@@ -8,10 +8,11 @@
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
 #include "base/units.h"
+#include "engine/write_batch.h"
 #include "io/files/machine.h"
 #include "kv/generations/part_files.h"
+#include "kv/protocol/part_engine.h"
 #include "kv/protocol/wire.h"
-#include "lsm/memtable/write_batch.h"
 
 namespace quire::kv {
 namespace {
@@ -86,14 +87,14 @@ class RedistributionWork final : public runtime::JobWork {
   const std::shared_ptr<Answers> answers_;
   std::vector<PartToRead> parts_;
   size_t at_ = 0;
-  std::shared_ptr<lsm::Reader> part_;
-  std::unique_ptr<lsm::Iterator> pairs_;
-  std::vector<lsm::WriteBatch> batches_;  // by owner
+  std::shared_ptr<engine::StoredPart> part_;
+  std::unique_ptr<engine::Iterator> pairs_;
+  std::vector<engine::WriteBatch> batches_;  // by owner
   uint64_t buffered_ = 0;
   std::atomic<bool> forgotten_ = false;      // the descriptor names the older parts no more
   bool removes_ = false;                     // the step has begun that removes them
   size_t removed_ = 0;                       // of parts_
-  std::unique_ptr<lsm::DbRemoval> removal_;  // of the next one, while it goes on
+  std::unique_ptr<engine::PartRemoval> removal_;  // of the next one, while it goes on
 };
 
 Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
@@ -102,7 +103,7 @@ Result<runtime::JobWork::State> RedistributionWork::Advance(int step) {
       return AdvanceSend();
     case kFlush:
       base::SyncPoint("kv.move.sent");
-      QUIRE_RETURN_IF_ERROR(request_.db->Flush());
+      QUIRE_RETURN_IF_ERROR(request_.engine->Flush());
       base::SyncPoint("kv.move.flushed");
       break;
     case kForget:
@@ -171,9 +172,7 @@ Result<runtime::JobWork::State> RedistributionWork::AdvanceSend() {
 
 Status RedistributionWork::OpenPart() {
   QUIRE_ASSIGN_OR_RETURN(part_, request_.chain->PartOnce(parts_[at_].generation, parts_[at_].rank));
-  for (const auto& run : part_->State().manifest->runs) {
-    for (const table::TableInfo& table : run) bytes_total += table.raw_bytes;
-  }
+  bytes_total += part_->EntryBytes();
   pairs_ = part_->NewIterator({});
   pairs_->SeekToFirst();
   base::SyncPoint("kv.move.opened");
@@ -190,7 +189,7 @@ Status RedistributionWork::Take() {
     const Slice value = pairs_->value();
     QUIRE_RETURN_IF_ERROR(pairs_->status());
     QUIRE_ASSIGN_OR_RETURN(const int owner, request_.chain->OwnerAmong(key, context_->size()));
-    lsm::WriteBatch& batch = batches_[static_cast<size_t>(owner)];
+    engine::WriteBatch& batch = batches_[static_cast<size_t>(owner)];
     const uint64_t before = batch.bytes().size();
     batch.Put(key, value);
     buffered_ += batch.bytes().size() - before;
@@ -211,12 +210,12 @@ Status RedistributionWork::SendFullest() {
 
 Status RedistributionWork::Send(int owner) {
   base::SyncPoint("kv.move.before_send");
-  lsm::WriteBatch& batch = batches_[static_cast<size_t>(owner)];
+  engine::WriteBatch& batch = batches_[static_cast<size_t>(owner)];
   buffered_ -= batch.bytes().size();
   if (owner == context_->rank()) {
-    lsm::WriteProgress progress;
-    const Status filled = request_.db->Fill(batch.bytes(), &progress);
-    batch = lsm::WriteBatch();
+    engine::WriteProgress progress;
+    const Status filled = request_.engine->backable()->Fill(batch.bytes(), &progress);
+    batch = engine::WriteBatch();
     return filled;
   }
   {
@@ -241,7 +240,7 @@ Status RedistributionWork::Send(int owner) {
   };
   const Status sent = context_->exchange->StartThen(
       owner, Channel(request_.number, WireOperation::kFill), {}, batch.bytes(), done);
-  batch = lsm::WriteBatch();
+  batch = engine::WriteBatch();
   return sent;
 }
 
@@ -256,7 +255,7 @@ Result<int> RedistributionWork::UnderWay() const {
 // Gets that are at an older part end soon; iterators may stay, and keep the parts locked.
 void RedistributionWork::DropChain() {
   const std::weak_ptr<const GenerationChain> chain = request_.chain;
-  request_.db->DetachBackingStore();
+  request_.engine->backable()->DetachBackingStore();
   request_.chain.reset();
   for (int i = 0; i < kGetsWaitMs && !chain.expired(); ++i) {
     io::RealClock().SleepNs(base::kNsPerMs);
@@ -284,8 +283,8 @@ Result<bool> RedistributionWork::RemoveSome(const PartToRead& part) {
   const Generation& generation = generations_[part.generation];
   if (!generation.location.empty()) return true;
   if (removal_ == nullptr) {
-    removal_ = std::make_unique<lsm::DbRemoval>(
-        *context_->fs, PartDirectory(request_.directory, generation, part.rank));
+    removal_ = PartsOnDisk().NewRemoval(
+        *context_->fs, PartDirectory(request_.directory, generation, part.rank), nullptr);
   }
   const Result<bool> gone = removal_->Advance();
   if (gone.status().code() == Code::kBusy) return true;
@@ -310,7 +309,7 @@ void RedistributionWork::Finish(const Status& status) {
   part_.reset();
   removal_.reset();
   request_.chain.reset();
-  request_.db.reset();
+  request_.engine.reset();
   if (status.ok() || *request_.closing || context_->rank() != 0 || !base::LogEnabled()) return;
   base::Log(LogLevel::kWarning,
             "the pairs of older generations of " + request_.database +

@@ -17,8 +17,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine/storage_engine.h"
 #include "kv/generations/generation_chain.h"
-#include "lsm/db/db.h"
 #include "runtime/job.h"
 
 namespace quire::kv {
@@ -28,7 +28,7 @@ struct RedistributionRequest {
   std::string database;
   std::string directory;                  ///< of the database
   uint32_t number = 0;                    ///< of the database, for channels
-  std::shared_ptr<lsm::Db> db;            ///< this rank's
+  std::shared_ptr<engine::StorageEngine> engine;  ///< this rank's
   /// by generation, by old rank: the rank that reads the part
   std::vector<std::vector<int>> readers;
   DatabaseDescriptor without;  ///< the descriptor afterwards

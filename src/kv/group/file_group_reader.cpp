@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log_sink.h"
+#include "kv/protocol/part_engine.h"
 
 namespace quire::kv {
 
@@ -18,8 +19,8 @@ bool FileGroupReader::Member::Has(const NamedTables& tables) const {
 }
 
 void FileGroupReader::Member::NoteSeen() {
-  const std::shared_ptr<const lsm::Manifest> manifest = reader->State().manifest;
-  seen = {manifest->store_id, manifest->edition};
+  const engine::TablesPosition position = reader->Position();
+  seen = {position.store_id, position.edition};
 }
 
 bool FileGroupReader::Reaches(int owner) const {
@@ -49,7 +50,7 @@ void FileGroupReader::OutOfSight(int owner, Member* member) {
 
 // What is at the place. kNotFound: nothing. kBusy: it cannot be read.
 Status FileGroupReader::Open(int owner, Member* member) {
-  auto opened = lsm::Reader::Open(
+  auto opened = PartsOnDisk().Open(
       *options_.fs, PartDirectory(options_.directory, options_.generation, owner), options_.reader);
   if (!opened.ok()) {
     const bool absent = opened.status().code() == Code::kNotFound;
@@ -61,8 +62,8 @@ Status FileGroupReader::Open(int owner, Member* member) {
 }
 
 // kBusy: not to be had.
-Result<std::shared_ptr<lsm::Reader>> FileGroupReader::ReaderAt(int owner, Member* member,
-                                                               const NamedTables& tables) {
+Result<std::shared_ptr<engine::StoredPart>> FileGroupReader::ReaderAt(int owner, Member* member,
+                                                                      const NamedTables& tables) {
   const std::lock_guard<std::mutex> lock(member->mutex);
   if (member->reader == nullptr) {
     const Status opened = Open(owner, member);
@@ -82,7 +83,7 @@ Result<std::shared_ptr<lsm::Reader>> FileGroupReader::ReaderAt(int owner, Member
 
 Status FileGroupReader::Get(int owner, const NamedTables& tables, Slice key,
                             const BufferAllocator& allocate) {
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader,
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<engine::StoredPart> reader,
                          ReaderAt(owner, members_[static_cast<size_t>(owner)].get(), tables));
   const Status status = reader->Get(key, allocate, nullptr);
   if (status.ok() || status.code() == Code::kNotFound) return status;

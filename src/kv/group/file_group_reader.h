@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine_kind.h"
 #include "kv/protocol/descriptor.h"
 #include "kv/protocol/wire.h"
-#include "lsm/offline/reader.h"
 
 namespace quire::kv {
 
@@ -34,7 +34,7 @@ class FileGroupReader {
     Generation generation;     ///< the present one
     std::vector<int> members;  ///< to be read from here
     bool expected = false;     ///< that their tables are seen: the program said who is a member
-    lsm::ReaderOptions reader;
+    engine::ReaderOptions reader;
   };
   explicit FileGroupReader(Options options);
 
@@ -49,14 +49,14 @@ class FileGroupReader {
  private:
   struct Member {
     std::mutex mutex;
-    std::shared_ptr<lsm::Reader> reader;
+    std::shared_ptr<engine::StoredPart> reader;
     NamedTables seen;
     bool Has(const NamedTables& tables) const;
     void NoteSeen();
     std::atomic<bool> out_of_sight{false};
   };
-  Result<std::shared_ptr<lsm::Reader>> ReaderAt(int owner, Member* member,
-                                                const NamedTables& tables);
+  Result<std::shared_ptr<engine::StoredPart>> ReaderAt(int owner, Member* member,
+                                                       const NamedTables& tables);
   Status Open(int owner, Member* member);
   void OutOfSight(int owner, Member* member);
 

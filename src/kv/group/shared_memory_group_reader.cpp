@@ -3,12 +3,13 @@
 #include "base/coding.h"
 #include "base/log_sink.h"
 #include "kv/group/file_group_reader.h"
+#include "kv/protocol/part_engine.h"
 
 namespace quire::kv {
 namespace {
 
 // What a rank tells of itself: where its tables are, and its memory.
-std::string Announce(lsm::Db* own, const std::string& directory) {
+std::string Announce(engine::NeighbourReadable* own, const std::string& directory) {
   std::string text;
   if (own == nullptr || own->region_name().empty()) return text;
   base::PutFixed<uint64_t>(&text, own->region_bytes());
@@ -26,7 +27,8 @@ bool SharedMemoryGroupReader::Possible(comm::Exchange& exchange) {
   return false;
 }
 
-Status SharedMemoryGroupReader::Attach(const Environment& environment, lsm::Db* own,
+Status SharedMemoryGroupReader::Attach(const Environment& environment,
+                                       engine::NeighbourReadable* own,
                                        const std::string& own_directory) {
   comm::Exchange& exchange = *environment.exchange;
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> announcements,
@@ -53,9 +55,9 @@ void SharedMemoryGroupReader::AttachOne(const Environment& environment, int rank
       !reader.LengthPrefixed(&directory)) {
     return;
   }
-  auto opened =
-      lsm::PeerReader::Open(*environment.fs, std::string(directory), std::string(region_name),
-                            region_bytes, environment.storage, environment.cache);
+  auto opened = PartsOnDisk().OpenPeer(
+      *environment.fs, {std::string(directory), std::string(region_name), region_bytes},
+      {environment.storage, environment.cache});
   if (opened.ok()) {
     readers_[static_cast<size_t>(rank)] = std::move(*opened);
     ++attached_count_;

@@ -1,4 +1,4 @@
-/// The neighbours' databases, read without a message: one lsm::PeerReader for each rank of this
+/// The neighbours' databases, read without a message: one PeerReader for each rank of this
 /// node that shares its memory.
 ///
 /// Layer      kv
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "comm/exchange/exchange.h"
-#include "lsm/db/db.h"
-#include "lsm/peer/peer_reader.h"
+#include "engine/engine_kind.h"
+#include "engine/storage_engine.h"
 
 namespace quire::kv {
 
@@ -34,7 +34,8 @@ class SharedMemoryGroupReader {
   /// Announces the place of this rank's memory to all ranks (`own` null: none), and attaches to
   /// those that share theirs. Collective: on return all are attached and no name is left in the
   /// system. A neighbour that cannot be attached is asked by message.
-  Status Attach(const Environment& environment, lsm::Db* own, const std::string& own_directory);
+  Status Attach(const Environment& environment, engine::NeighbourReadable* own,
+                const std::string& own_directory);
 
   /// Copies the value of `key` of `owner`. kNotFound: absent. kBusy: ask it by message.
   Status Get(int owner, Slice key, const BufferAllocator& allocate) const {
@@ -51,7 +52,7 @@ class SharedMemoryGroupReader {
  private:
   void AttachOne(const Environment& environment, int rank, Slice announcement);
 
-  std::vector<std::unique_ptr<lsm::PeerReader>> readers_;  // by rank; empty: none
+  std::vector<std::unique_ptr<engine::PeerReader>> readers_;  // by rank; empty: none
   int attached_count_ = 0;
 };
 

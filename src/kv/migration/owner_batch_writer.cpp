@@ -14,7 +14,7 @@ constexpr uint64_t kGroupBytesMax = 1ull << 20;
 }  // namespace
 
 void OwnerBatchWriter::Add(int owner, log::RecordType type, Slice key, Slice value) {
-  lsm::WriteBatch& group = groups_[owner];
+  engine::WriteBatch& group = groups_[owner];
   group.Add(type, key, value);
   if (operation_ != WireOperation::kApply || group.bytes().size() < kGroupBytesMax) return;
   Send(owner, group);
@@ -36,7 +36,7 @@ void OwnerBatchWriter::GiveUp(int owner, const Status& why) {
   groups_.erase(group);
 }
 
-void OwnerBatchWriter::Send(int owner, const lsm::WriteBatch& group) {
+void OwnerBatchWriter::Send(int owner, const engine::WriteBatch& group) {
   auto call = exchange_->Start(owner, Channel(database_number_, operation_), {}, group.bytes());
   if (call.ok()) {
     sent_.push_back({owner, group.count(), std::move(*call)});

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "comm/exchange/exchange.h"
+#include "engine/write_batch.h"
 #include "kv/protocol/wire.h"
-#include "lsm/memtable/write_batch.h"
 #include "quire/status.h"
 
 namespace quire::kv {
@@ -41,13 +41,13 @@ class OwnerBatchWriter {
     uint64_t count;
     std::shared_ptr<comm::Call> call;
   };
-  void Send(int owner, const lsm::WriteBatch& group);
+  void Send(int owner, const engine::WriteBatch& group);
   void Fail(uint64_t count, Status why);
 
   comm::Exchange* const exchange_;
   const uint32_t database_number_;
   const WireOperation operation_;
-  std::map<int, lsm::WriteBatch> groups_;  // by owner
+  std::map<int, engine::WriteBatch> groups_;  // by owner
   std::vector<Sent> sent_;
   uint64_t failed_count_ = 0;
   Status first_failure_;

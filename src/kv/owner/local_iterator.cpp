@@ -79,7 +79,7 @@ class PairIterator final : public LocalIterator {
 
  private:
   bool Open() const { return process_.MayCall() && held_->iterator != nullptr; }
-  lsm::Iterator& Walk() const { return *held_->iterator; }
+  engine::Iterator& Walk() const { return *held_->iterator; }
 
   const base::OwnProcess process_;
   std::shared_ptr<HeldPairs> held_;
@@ -168,11 +168,11 @@ class FailedIterator final : public LocalIterator {
 }  // namespace
 
 std::unique_ptr<LocalIterator> OpenIterators::New(std::shared_ptr<base::Executor> executor,
-                                                  std::shared_ptr<lsm::Db> db) {
+                                                  std::shared_ptr<engine::StorageEngine> engine) {
   auto held = std::make_shared<HeldPairs>();
   held->executor = std::move(executor);
-  held->db = std::move(db);
-  held->iterator = held->db->NewIterator({});
+  held->engine = std::move(engine);
+  held->iterator = held->engine->NewIterator({});
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::erase_if(held_, [](const auto& other) { return other.expired(); });
@@ -188,7 +188,7 @@ void OpenIterators::End(const Status& why) {
     if (held == nullptr) continue;
     held->closed = why;
     held->iterator.reset();
-    held->db.reset();
+    held->engine.reset();
     held->executor.reset();
   }
   held_.clear();

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/executor.h"
-#include "lsm/db/db.h"
+#include "engine/storage_engine.h"
 #include "quire/database.h"
 #include "table/entry_iterator.h"
 
@@ -18,17 +18,17 @@ namespace quire::kv {
 /// The objects that an iterator over a database's pairs keeps alive, among them the database.
 struct HeldPairs {
   std::shared_ptr<base::Executor> executor;  ///< that it works with
-  std::shared_ptr<lsm::Db> db;
-  std::unique_ptr<lsm::Iterator> iterator;  ///< null: the database was closed
+  std::shared_ptr<engine::StorageEngine> engine;
+  std::unique_ptr<engine::Iterator> iterator;  ///< null: the database was closed
   Status closed;
 };
 
 /// The iterators of an open database, which end with it: none keeps its files or its lock.
 class OpenIterators {
  public:
-  /// Over the pairs of `db` as they are now. Any thread.
+  /// Over the pairs of `engine` as they are now. Any thread.
   std::unique_ptr<LocalIterator> New(std::shared_ptr<base::Executor> executor,
-                                     std::shared_ptr<lsm::Db> db);
+                                     std::shared_ptr<engine::StorageEngine> engine);
   /// From now on all stand nowhere, and say `why`. No call of one may be under way.
   void End(const Status& why);
 

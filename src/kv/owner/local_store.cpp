@@ -17,8 +17,8 @@ namespace {
 // Marks all keys of a batch as being written, where there is a cache to be kept right.
 class BatchGuard {
  public:
-  BatchGuard(PairCache& cache, const std::vector<lsm::WriteOp>& operations) {
-    for (const lsm::WriteOp& operation : operations) {
+  BatchGuard(PairCache& cache, const std::vector<engine::WriteOp>& operations) {
+    for (const engine::WriteOp& operation : operations) {
       guards_.emplace_back(cache, operation.key, base::HashKey(operation.key));
     }
   }
@@ -47,19 +47,23 @@ Result<uint64_t> CountRecords(Slice records) {
   return Status(Code::kCorruption, "a batch of another rank ends inside a record");
 }
 
-LocalStore::LocalStore(std::shared_ptr<lsm::Db> db, uint64_t local_cache_bytes, int rank,
-                       DatabaseCounters* counters)
-    : db_(std::move(db)), cache_(local_cache_bytes), rank_(rank), counters_(counters) {}
+LocalStore::LocalStore(std::shared_ptr<engine::StorageEngine> engine, uint64_t local_cache_bytes,
+                       int rank, DatabaseCounters* counters)
+    : engine_(std::move(engine)),
+      neighbours_(engine_->neighbour_readable()),
+      cache_(neighbours_ == nullptr ? 0 : local_cache_bytes),
+      rank_(rank),
+      counters_(counters) {}
 
 Status LocalStore::Get(Slice key, uint64_t hash, const BufferAllocator& allocate) {
   if (cache_.on()) return GetThroughCache(key, hash, allocate);
-  return db_->Get(key, nullptr, allocate);
+  return engine_->Get(key, nullptr, allocate);
 }
 
 Status LocalStore::GetThroughCache(Slice key, uint64_t hash, const BufferAllocator& allocate) {
   const PairCache::Ticket ticket = cache_.Look(hash);
   bool decided = false;
-  const Status in_memory = db_->GetFromMemory(key, allocate, &decided, nullptr);
+  const Status in_memory = neighbours_->GetFromMemory(key, allocate, &decided, nullptr);
   if (decided) return in_memory;
   base::SyncPoint("kv.local.not_in_memory");
   const Status cached = cache_.Get(key, hash, ticket, allocate);
@@ -69,12 +73,36 @@ Status LocalStore::GetThroughCache(Slice key, uint64_t hash, const BufferAllocat
   }
   char* at = nullptr;
   size_t value_size = 0;
-  const Status status = db_->Get(key, nullptr, [&](size_t size) {
+  const Status status = engine_->Get(key, nullptr, [&](size_t size) {
     value_size = size;
     return at = allocate(size);
   });
   if (status.ok()) cache_.Insert(key, Slice(at, value_size), hash, ticket);
   return status;
+}
+
+Status LocalStore::GetInGroup(Slice key, uint64_t hash, const BufferAllocator& allocate,
+                              std::optional<engine::TablesPosition>* tables) {
+  if (neighbours_ == nullptr) return Get(key, hash, allocate);
+  engine::TablesPosition position;
+  bool decided = false;
+  const Status status = neighbours_->GetFromMemory(key, allocate, &decided, &position);
+  if (decided || status.code() != Code::kNotFound) return status;
+  if (position.has_base) return Get(key, hash, allocate);
+  *tables = position;
+  return status;
+}
+
+Status LocalStore::Fill(Slice records, engine::WriteProgress* progress) {
+  engine::Backable* const backable = engine_->backable();
+  if (backable != nullptr) return backable->Fill(records, progress);
+  return Status(Code::kUnsupported, "the storage engine takes no pairs of other generations");
+}
+
+Result<std::shared_ptr<const engine::Capture>> LocalStore::NewCapture() {
+  engine::Capturable* const capturable = engine_->capturable();
+  if (capturable != nullptr) return capturable->NewCapture();
+  return Status(Code::kUnsupported, "the storage engine has no checkpoints");
 }
 
 Status LocalStore::RunUpdate(uint32_t id, Slice key, const Slice* present, Slice argument,
@@ -94,7 +122,7 @@ Status LocalStore::RunUpdate(uint32_t id, Slice key, const Slice* present, Slice
 }
 
 Status LocalStore::Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
-                          std::string* answer, lsm::WriteProgress* progress) {
+                          std::string* answer, engine::WriteProgress* progress) {
   const PairCache::WriteGuard guard(cache_, key, hash);
   struct {
     const LocalStore* store;
@@ -103,29 +131,29 @@ Status LocalStore::Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
     std::string* answer;
     Status outcome;
   } call{this, id, argument, answer, {}};
-  const Status status =
-      db_->Update(
-          key,
-          [&call](Slice of_key, const Slice* present, std::string* updated) {
-            call.outcome = call.store->RunUpdate(call.id, of_key, present, call.argument, updated,
-                                                 call.answer);
-            return call.outcome.ok();
-          },
-          progress);
+  const Status status = engine_->Update(
+      key,
+      [&call](Slice of_key, const Slice* present, std::string* updated) {
+        call.outcome =
+            call.store->RunUpdate(call.id, of_key, present, call.argument, updated, call.answer);
+        return call.outcome.ok();
+      },
+      progress);
   QUIRE_RETURN_IF_ERROR(status);
   return call.outcome.code() == Code::kNotFound ? Status() : call.outcome;
 }
 
-Status LocalStore::Apply(Slice records, lsm::WriteProgress* progress, ApplyFailures* failures) {
+Status LocalStore::Apply(Slice records, engine::WriteProgress* progress, ApplyFailures* failures) {
   const Status status = base::OrOutOfMemory([&] { return ApplyRest(records, progress, failures); });
   return status.ok() || progress->waits ? status : GiveUp(records, *progress, status, failures);
 }
 
-Status LocalStore::ApplyRest(Slice records, lsm::WriteProgress* progress, ApplyFailures* failures) {
+Status LocalStore::ApplyRest(Slice records, engine::WriteProgress* progress,
+                             ApplyFailures* failures) {
   progress->waits = false;
-  std::vector<lsm::WriteOp> operations;
+  std::vector<engine::WriteOp> operations;
   if (cache_.capacity_bytes() != 0) {
-    QUIRE_ASSIGN_OR_RETURN(operations, lsm::DecodeBatch(records));
+    QUIRE_ASSIGN_OR_RETURN(operations, engine::DecodeBatch(records));
   }
   const BatchGuard guard(cache_, operations);
   // A function that refuses loses its own operation, not those behind it.
@@ -138,10 +166,10 @@ Status LocalStore::ApplyRest(Slice records, lsm::WriteProgress* progress, ApplyF
     ++failures->lost_count;
     return Status();
   };
-  return db_->Apply(records, update, progress);
+  return engine_->Apply(records, update, progress);
 }
 
-Status LocalStore::GiveUp(Slice records, const lsm::WriteProgress& progress, const Status& why,
+Status LocalStore::GiveUp(Slice records, const engine::WriteProgress& progress, const Status& why,
                           ApplyFailures* failures) const {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t count, CountRecords(records));
   if (failures->first.ok()) failures->first = why;
@@ -150,14 +178,15 @@ Status LocalStore::GiveUp(Slice records, const lsm::WriteProgress& progress, con
   return Status();
 }
 
-Status LocalStore::Write(Slice records, lsm::WriteProgress* progress) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<lsm::WriteOp> operations, lsm::DecodeBatch(records));
-  lsm::WriteBatch batch;
-  for (const lsm::WriteOp& operation : operations) {
+Status LocalStore::Write(Slice records, engine::WriteProgress* progress) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<engine::WriteOp> operations,
+                         engine::DecodeBatch(records));
+  engine::WriteBatch batch;
+  for (const engine::WriteOp& operation : operations) {
     batch.Add(operation.type, operation.key, operation.value);
   }
   const BatchGuard guard(cache_, operations);
-  return db_->Write(batch, progress);
+  return engine_->Write(batch, progress);
 }
 
 }  // namespace quire::kv

@@ -1,5 +1,5 @@
-/// The pairs that this rank owns: its lsm::Db behind the local cache, and the update functions that
-/// run on them.
+/// The pairs that this rank owns: its storage engine behind the local cache, and the update
+/// functions that run on them.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, sections 2.4 to 2.6 (local put and get), figures 2 and 3
@@ -10,70 +10,78 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "kv/protocol/counters.h"
+#include "engine/storage_engine.h"
 #include "kv/owner/pair_cache.h"
+#include "kv/protocol/counters.h"
 #include "kv/protocol/update_registry.h"
 #include "kv/protocol/wire.h"
-#include "lsm/db/db.h"
 
 namespace quire::kv {
 
 class LocalStore {
  public:
   /// `name` is for messages.
-  LocalStore(std::shared_ptr<lsm::Db> db, uint64_t local_cache_bytes, int rank,
+  LocalStore(std::shared_ptr<engine::StorageEngine> engine, uint64_t local_cache_bytes, int rank,
              DatabaseCounters* counters);
 
   Status Put(Slice key, Slice value, uint64_t hash) {
     const PairCache::WriteGuard guard(cache_, key, hash);
-    return db_->Put(key, value);
+    return engine_->Put(key, value);
   }
   Status Delete(Slice key, uint64_t hash) {
     const PairCache::WriteGuard guard(cache_, key, hash);
-    return db_->Delete(key);
+    return engine_->Delete(key);
   }
   /// Copies the value into the memory that `allocate` gives. kNotFound: absent.
   Status Get(Slice key, uint64_t hash, const BufferAllocator& allocate);
+  /// For a rank that reads this one's tables by itself: the value, or kNotFound where `tables` has
+  /// the position of those that may have it; nothing in it if the key is absent.
+  Status GetInGroup(Slice key, uint64_t hash, const BufferAllocator& allocate,
+                    std::optional<engine::TablesPosition>* tables);
   /// Runs update `id`. Returns the function's result, except for kNotFound (nothing to write). Its
   /// answer goes to `answer`, unless that is null.
   Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
                 std::string* answer = nullptr) {
-    lsm::WriteProgress progress;
+    engine::WriteProgress progress;
     return Update(key, id, argument, hash, answer, &progress);
   }
 
   // For other ranks. If `progress` says that the write waits, it is unfinished: the same call with
   // the same arguments continues it.
   Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash, std::string* answer,
-                lsm::WriteProgress* progress);
+                engine::WriteProgress* progress);
   /// Records of another rank, one after another; what could not be applied of them goes into
   /// `failures`. kCorruption: they are no records.
-  Status Apply(Slice records, lsm::WriteProgress* progress, ApplyFailures* failures);
+  Status Apply(Slice records, engine::WriteProgress* progress, ApplyFailures* failures);
   /// What is left of such records fails, because of `why`.
-  Status GiveUp(Slice records, const lsm::WriteProgress& progress, const Status& why,
+  Status GiveUp(Slice records, const engine::WriteProgress& progress, const Status& why,
                 ApplyFailures* failures) const;
   /// All of the records or none.
-  Status Write(Slice records, lsm::WriteProgress* progress);
+  Status Write(Slice records, engine::WriteProgress* progress);
   /// Records of older generations, each for a key of which nothing is known here. Their values are
-  /// those that gets saw before: the cache stays right.
-  Status Fill(Slice records, lsm::WriteProgress* progress) { return db_->Fill(records, progress); }
+  /// those that gets saw before: the cache stays right. kUnsupported: the engine is not Backable.
+  Status Fill(Slice records, engine::WriteProgress* progress);
+  /// As Capturable::NewCapture. kUnsupported: the engine is not Capturable.
+  Result<std::shared_ptr<const engine::Capture>> NewCapture();
 
-  lsm::Db& db() { return *db_; }
-  const lsm::Db& db() const { return *db_; }
-  std::shared_ptr<lsm::Db> shared_db() const { return db_; }
+  engine::StorageEngine& engine() { return *engine_; }
+  const engine::StorageEngine& engine() const { return *engine_; }
+  std::shared_ptr<engine::StorageEngine> shared_engine() const { return engine_; }
   PairCache& cache() { return cache_; }
   const PairCache& cache() const { return cache_; }
   UpdateRegistry& updates() { return updates_; }
 
  private:
-  Status ApplyRest(Slice records, lsm::WriteProgress* progress, ApplyFailures* failures);
+  Status ApplyRest(Slice records, engine::WriteProgress* progress, ApplyFailures* failures);
   Status RunUpdate(uint32_t id, Slice key, const Slice* present, Slice argument,
                    std::string* updated, std::string* answer) const;
   Status GetThroughCache(Slice key, uint64_t hash, const BufferAllocator& allocate);
 
-  const std::shared_ptr<lsm::Db> db_;
+  const std::shared_ptr<engine::StorageEngine> engine_;
+  engine::NeighbourReadable* const neighbours_;  ///< null: not this engine
   PairCache cache_;
   UpdateRegistry updates_;
   const int rank_;

@@ -20,7 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lsm/vlog/value_log.h"
+#include "quire/buffer_allocator.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 

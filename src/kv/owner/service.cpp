@@ -35,7 +35,7 @@ struct OwnerService::Write {
   }
 
   WireOperation operation;
-  lsm::WriteProgress progress;
+  engine::WriteProgress progress;
   ApplyFailures failures;
   std::string answer;  // of an update function that ran
 };
@@ -116,7 +116,7 @@ std::unique_ptr<comm::UnfinishedRequest> OwnerService::Begin(WireOperation opera
 bool OwnerService::GoOn(Write& write, Slice request, Status* status, std::string* answer) {
   base::SyncPoint("kv.serve.arrived");
   {
-    const lsm::WritesFor writes_for(&writer_);
+    const engine::WritesFor writes_for(&writer_);
     *status = Run(write, request);
   }
   base::SyncPoint("kv.serve.applied");
@@ -178,14 +178,11 @@ Status OwnerService::Get(Slice request, std::string* answer) {
 // `tables`, and the status is nothing.
 bool OwnerService::NamesTables(Slice key, const BufferAllocator& allocate, Status* status,
                                NamedTables* tables) {
-  lsm::TablesPosition position;
-  bool decided = false;
-  *status = store_->db().GetFromMemory(key, allocate, &decided, &position);
-  if (decided || status->code() != Code::kNotFound) return false;
-  *tables = {position.store_id, position.edition};
-  if (!position.has_base) return true;
-  *status = store_->Get(key, base::HashKey(key), allocate);
-  return false;
+  std::optional<engine::TablesPosition> position;
+  *status = store_->GetInGroup(key, base::HashKey(key), allocate, &position);
+  if (!position.has_value()) return false;
+  *tables = {position->store_id, position->edition};
+  return true;
 }
 
 Status OwnerService::GetInGroup(Slice request, std::string* answer) {

@@ -17,10 +17,10 @@
 #include <string>
 
 #include "comm/exchange/exchange.h"
-#include "kv/protocol/counters.h"
+#include "engine/writer.h"
 #include "kv/owner/local_store.h"
+#include "kv/protocol/counters.h"
 #include "kv/protocol/wire.h"
-#include "lsm/memtable/writer.h"
 
 namespace quire::kv {
 
@@ -52,7 +52,7 @@ class OwnerService {
 
   LocalStore* const store_;
   DatabaseCounters* const counters_;
-  lsm::Writer writer_;  // for the other ranks: services of one Exchange run one after another
+  engine::Writer writer_;  // for the other ranks: services of one Exchange run one after another
 };
 
 }  // namespace quire::kv

@@ -11,9 +11,9 @@
 #include "base/sync_point.h"
 #include "io/files/machine.h"
 #include "io/paths/made_paths.h"
+#include "kv/generations/locked_database.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "kv/persistence/checkpoint_part.h"
-#include "kv/generations/locked_database.h"
 #include "runtime/agreement.h"
 
 namespace quire::kv {
@@ -81,7 +81,7 @@ Status AgreeOnPrepared(runtime::ContextState& context, const CheckpointRequest& 
 class CheckpointWork final : public runtime::JobWork {
  public:
   CheckpointWork(std::shared_ptr<runtime::ContextState> context, CheckpointRequest request,
-                 std::shared_ptr<const lsm::Capture> capture, Prepared prepared)
+                 std::shared_ptr<const engine::Capture> capture, Prepared prepared)
       : context_(std::move(context)),
         fs_(*context_->fs),
         request_(std::move(request)),
@@ -323,7 +323,7 @@ Status CheckCheckpointPath(const std::string& path) {
 
 Result<std::unique_ptr<Event>> StartCheckpoint(
     const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
-    const CheckpointRequest& request, std::shared_ptr<const lsm::Capture> capture,
+    const CheckpointRequest& request, std::shared_ptr<const engine::Capture> capture,
     std::shared_ptr<runtime::Job>* job) {
   Prepared prepared;
   QUIRE_RETURN_IF_ERROR(AgreeOnPrepared(*context, request, &prepared));

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "lsm/db/db.h"
+#include "engine/storage_engine.h"
 #include "runtime/context_state.h"
 #include "runtime/job.h"
 
@@ -35,7 +35,7 @@ Status CheckCheckpointPath(const std::string& path);
 /// ranks.
 Result<std::unique_ptr<Event>> StartCheckpoint(
     const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
-    const CheckpointRequest& request, std::shared_ptr<const lsm::Capture> capture,
+    const CheckpointRequest& request, std::shared_ptr<const engine::Capture> capture,
     std::shared_ptr<runtime::Job>* job);
 
 }  // namespace quire::kv

@@ -28,7 +28,7 @@ constexpr char kFailedName[] = "FAILED";
 /// One file of a part.
 struct StoredFile {
   uint64_t bytes = 0;
-  uint64_t identity = 0;  ///< lsm::Capture::File::identity
+  uint64_t identity = 0;  ///< engine::Capture::File::identity
   uint64_t sum = 0;
 };
 /// FILES: what a part consists of.

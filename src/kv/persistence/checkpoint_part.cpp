@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/log_sink.h"
 #include "base/sync_point.h"
-#include "lsm/version/manifest.h"
+#include "kv/protocol/part_engine.h"
 
 namespace quire::kv {
 namespace {
@@ -27,17 +27,17 @@ uint64_t SumOf(Slice bytes) {
 }  // namespace
 
 CheckpointPart::CheckpointPart(io::FileSystem& fs, Places places,
-                               std::shared_ptr<const lsm::Capture> capture,
+                               std::shared_ptr<const engine::Capture> capture,
                                std::atomic<uint64_t>* bytes_done)
     : fs_(fs),
       places_(std::move(places)),
       capture_(std::move(capture)),
       bytes_done_(bytes_done),
-      verifier_(fs_, places_.target) {}
+      verifier_(PartsOnDisk().NewVerifier(fs_, places_.target)) {}
 
 uint64_t CheckpointPart::bytes() const {
   uint64_t sum = 0;
-  for (const lsm::Capture::File& file : capture_->files()) sum += file.file_bytes;
+  for (const engine::Capture::File& file : capture_->files()) sum += file.file_bytes;
   return sum;
 }
 
@@ -63,7 +63,7 @@ Status CheckpointPart::Begin() {
   earlier_ = EarlierFiles();
   looks_ = LookAtEarlier();
   std::vector<FileCopier::Item> items;
-  for (const lsm::Capture::File& file : capture_->files()) items.push_back(ItemOf(file));
+  for (const engine::Capture::File& file : capture_->files()) items.push_back(ItemOf(file));
   // Who reads and writes the database need not meet a damaged block: a checkpoint has to.
   const auto check = [this](const FileCopier::Item& item) { return CheckCopy(item); };
   transfer_ = std::make_unique<FileCopier>(fs_, places_.source, places_.target, std::move(items),
@@ -99,7 +99,7 @@ std::map<std::string, CheckpointPart::Look> CheckpointPart::LookAtEarlier() cons
   return looks;
 }
 
-FileCopier::Item CheckpointPart::ItemOf(const lsm::Capture::File& file) const {
+FileCopier::Item CheckpointPart::ItemOf(const engine::Capture::File& file) const {
   FileCopier::Item item;
   item.name = file.name;
   item.file.bytes = file.file_bytes;
@@ -121,10 +121,10 @@ FileCopier::Item CheckpointPart::ItemOf(const lsm::Capture::File& file) const {
 }
 
 Status CheckpointPart::CheckCopy(const FileCopier::Item& item) {
-  const Status found = verifier_.Check(item.name, item.file.identity);
+  const Status found = verifier_->Check(item.name, item.file.identity);
   // What is wrong came from the database, or with the copy. A segment without its last records is
   // sound to who reads it.
-  const bool doubtful = found.code() == Code::kCorruption || verifier_.HasHoles(item.name);
+  const bool doubtful = found.code() == Code::kCorruption || verifier_->HasHoles(item.name);
   QUIRE_RETURN_IF_ERROR(CompareCopy(item, doubtful));
   return NameSource(found);
 }
@@ -132,7 +132,7 @@ Status CheckpointPart::CheckCopy(const FileCopier::Item& item) {
 // What only all files together show: true once all is checked.
 Result<bool> CheckpointPart::CheckSome() {
   if (damage_.ok()) {
-    const Result<bool> found = verifier_.FinishSome(names_);
+    const Result<bool> found = verifier_->FinishSome(names_);
     if (found.status().code() != Code::kCorruption) return found;
     damage_ = found.status();
   }
@@ -176,8 +176,9 @@ Status CheckpointPart::WriteList() {
   FileList list;
   for (const FileCopier::Item& item : transfer_->items()) list.files[item.name] = item.file;
   const std::string& manifest = capture_->manifest();
-  QUIRE_RETURN_IF_ERROR(io::WriteFile(fs_, places_.target + "/" + lsm::ManifestName(), manifest));
-  list.files[lsm::ManifestName()] = {manifest.size(), 0, SumOf(manifest)};
+  QUIRE_RETURN_IF_ERROR(
+      io::WriteFile(fs_, places_.target + "/" + PartsOnDisk().marker(), manifest));
+  list.files[PartsOnDisk().marker()] = {manifest.size(), 0, SumOf(manifest)};
   const std::string encoded = EncodeFileList(list);
   QUIRE_RETURN_IF_ERROR(io::WriteFile(fs_, places_.target + "/" + kFilesName, encoded));
   QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(places_.target));
@@ -211,7 +212,7 @@ void CheckpointPart::Remove() {
   begun_ = false;
   const Status listed = fs_.Unlink(places_.target + "/" + kFilesName);
   const bool gone = listed.ok() || listed.code() == Code::kNotFound;
-  const Status removed = gone ? lsm::DestroyDb(fs_, places_.target) : listed;
+  const Status removed = gone ? PartsOnDisk().Remove(fs_, places_.target) : listed;
   if (removed.ok() || !base::LogEnabled()) return;
   base::Log(LogLevel::kWarning,
             "what is left of a failed checkpoint cannot be removed: " + removed.ToString());

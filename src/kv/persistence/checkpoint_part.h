@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine_kind.h"
+#include "engine/storage_engine.h"
 #include "io/files/file_system.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "kv/persistence/file_copier.h"
-#include "lsm/db/db.h"
-#include "lsm/offline/part_verifier.h"
 
 namespace quire::kv {
 
@@ -31,7 +31,7 @@ class CheckpointPart {
     std::string earlier_part;  ///< the same rank's in that
     uint64_t number = 0;       ///< of the checkpoint
   };
-  CheckpointPart(io::FileSystem& fs, Places places, std::shared_ptr<const lsm::Capture> capture,
+  CheckpointPart(io::FileSystem& fs, Places places, std::shared_ptr<const engine::Capture> capture,
                  std::atomic<uint64_t>* bytes_done);
 
   /// Sizes of its tables and value segments.
@@ -57,7 +57,7 @@ class CheckpointPart {
     bool untouched = false;  // since that checkpoint was committed
   };
   Status Begin();
-  FileCopier::Item ItemOf(const lsm::Capture::File& file) const;
+  FileCopier::Item ItemOf(const engine::Capture::File& file) const;
   FileList EarlierFiles() const;
   std::map<std::string, Look> LookAtEarlier() const;
   Result<bool> CheckSome();
@@ -68,9 +68,9 @@ class CheckpointPart {
 
   io::FileSystem& fs_;
   const Places places_;
-  std::shared_ptr<const lsm::Capture> capture_;
+  std::shared_ptr<const engine::Capture> capture_;
   std::atomic<uint64_t>* const bytes_done_;
-  lsm::PartVerifier verifier_;
+  const std::unique_ptr<engine::PartVerifier> verifier_;
   FileList earlier_;
   std::map<std::string, Look> looks_;  // at the files of the earlier checkpoint
   std::unique_ptr<FileCopier> transfer_;

@@ -9,14 +9,14 @@
 #include "base/coding.h"
 #include "base/log_sink.h"
 #include "base/sync_point.h"
+#include "engine/storage_engine.h"
 #include "io/files/machine.h"
 #include "kv/generations/locked_database.h"
 #include "kv/generations/part_files.h"
 #include "kv/persistence/checkpoint.h"
 #include "kv/persistence/file_copier.h"
 #include "kv/persistence/restart_candidates.h"
-#include "lsm/db/db.h"
-#include "lsm/version/manifest.h"
+#include "kv/protocol/part_engine.h"
 #include "runtime/agreement.h"
 
 namespace quire::kv {
@@ -167,7 +167,7 @@ Result<runtime::JobWork::State> RestartWork::AdvanceCopy(const Candidate& candid
   if (!done) return State::kAgain;
   transfer_.reset();
   base::SyncPoint("kv.restart.copied");
-  QUIRE_RETURN_IF_ERROR(lsm::GiveNewStoreId(fs_, copies_.back().directory));
+  QUIRE_RETURN_IF_ERROR(PartsOnDisk().GiveNewStoreId(fs_, copies_.back().directory));
   QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(copies_.back().directory));
   return State::kAgain;
 }
@@ -183,7 +183,8 @@ Status RestartWork::BeginPart(const Candidate& candidate) {
   QUIRE_RETURN_IF_ERROR(
       io::MakeDurableDirectory(fs_, GenerationDirectory(locked_.directory, generation)));
   QUIRE_RETURN_IF_ERROR(io::MakeDurableDirectory(fs_, target));
-  QUIRE_ASSIGN_OR_RETURN(auto lock, fs_.Lock(lsm::LockPath(target), io::ProcessDescription()));
+  QUIRE_ASSIGN_OR_RETURN(auto lock,
+                         fs_.Lock(PartsOnDisk().LockPath(target), io::ProcessDescription()));
   copies_.push_back({target, std::move(lock)});
   std::vector<FileCopier::Item> items;
   for (const auto& [name, file] : list.files) items.push_back({name, "", file, true});
@@ -195,7 +196,7 @@ Status RestartWork::BeginPart(const Candidate& candidate) {
 // What this rank copied of a candidate.
 Status RestartWork::RemoveCopies() {
   for (Copy& part : std::exchange(copies_, {})) {
-    QUIRE_RETURN_IF_ERROR(lsm::DestroyDb(fs_, part.directory, std::move(part.lock)));
+    QUIRE_RETURN_IF_ERROR(PartsOnDisk().Remove(fs_, part.directory, std::move(part.lock)));
   }
   return Status();
 }

@@ -8,12 +8,12 @@
 #include <memory>
 #include <utility>
 
+#include "engine/backing_store.h"
 #include "lsm/db/db_test_support.h"
-#include "lsm/version/backing_store.h"
 
 namespace quire::lsm {
 
-class ModelBase final : public BackingStore {
+class ModelBase final : public engine::BackingStore {
  public:
   explicit ModelBase(Model pairs) : pairs_(std::move(pairs)) {}
 

@@ -7,9 +7,9 @@
 #include "base/coding.h"
 #include "base/sync_point.h"
 #include "lsm/version/entry_sink.h"
-#include "lsm/version/merging_iterator.h"
 #include "lsm/version/run_iterator.h"
 #include "lsm/version/version_filter.h"
+#include "table/merging_iterator.h"
 
 namespace quire::lsm {
 namespace {
@@ -143,7 +143,7 @@ Status CompactionJob::MergeEntries(RunWriter& writer, ValueMover& sink) {
   const std::vector<table::RangeTombstone> tombstones = inputs_.Tombstones();
   VersionFilter filter(parts_.snapshots->All(), tombstones, inputs_.bottom);
   writer.SetTombstones(filter.KeptTombstones());
-  MergingIterator entries(inputs_.Entries(), inputs_.CommonKeyBytes());
+  table::MergingIterator entries(inputs_.Entries(), inputs_.CommonKeyBytes());
   uint64_t bytes = 0;
   for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
     bytes += kBytesPerEntry + entries.value().size();

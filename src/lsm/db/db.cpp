@@ -94,11 +94,12 @@ Status RemoveOrSetAside(io::FileSystem& fs, const std::string& directory) {
 
 }  // namespace
 
-Result<std::unique_ptr<Db>> Db::Open(const DbEnvironment& environment, const std::string& directory,
-                                     const StorageOptions& options, OpenFlags flags) {
+Result<std::unique_ptr<Db>> Db::Open(const engine::EngineEnvironment& environment,
+                                     const std::string& directory, const StorageOptions& options,
+                                     engine::OpenFlags flags) {
   QUIRE_RETURN_IF_ERROR(CheckOptions(options));
   io::FileSystem& fs = *environment.fs;
-  if (flags == OpenFlags::kMustExist) {
+  if (flags == engine::OpenFlags::kMustExist) {
     QUIRE_ASSIGN_OR_RETURN(const bool exists, fs.Exists(directory + "/" + ManifestName()));
     if (!exists) return Status(Code::kNotFound, "there is no database in " + directory);
   }
@@ -110,20 +111,6 @@ Result<std::unique_ptr<Db>> Db::Open(const DbEnvironment& environment, const std
   auto db = std::make_unique<DbImpl>(environment, directory, InWholePages(options));
   QUIRE_RETURN_IF_ERROR(db->Start(std::move(*lock), flags));
   return std::unique_ptr<Db>(std::move(db));
-}
-
-Status Db::Write(const WriteBatch& batch) {
-  WriteProgress progress;
-  return Write(batch, &progress);
-}
-
-Status Db::Update(Slice key, const UpdateFn& update) {
-  WriteProgress progress;
-  return Update(key, update, &progress);
-}
-
-Status Db::Get(Slice key, std::string* value, const Snapshot* snapshot) const {
-  return Get(key, snapshot, Into(value));
 }
 
 DbRemoval::DbRemoval(io::FileSystem& fs, std::string directory, std::unique_ptr<io::FileLock> lock)
@@ -156,12 +143,7 @@ Status DbRemoval::Begin() {
 }
 
 Status DestroyDb(io::FileSystem& fs, const std::string& directory) {
-  return DestroyDb(fs, directory, nullptr);
-}
-
-Status DestroyDb(io::FileSystem& fs, const std::string& directory,
-                 std::unique_ptr<io::FileLock> lock) {
-  DbRemoval removal(fs, directory, std::move(lock));
+  DbRemoval removal(fs, directory);
   while (true) {
     QUIRE_ASSIGN_OR_RETURN(const bool gone, removal.Advance());
     if (gone) return Status();

@@ -28,8 +28,8 @@ class DbOverBase : public testing::Test {
     ASSERT_OK(test_->Delete("zz"));
     ASSERT_OK(test_->Compact());
   }
-  uint64_t Fill(const WriteBatch& batch) {
-    WriteProgress progress;
+  uint64_t Fill(const engine::WriteBatch& batch) {
+    engine::WriteProgress progress;
     EXPECT_OK(test_->Fill(batch.bytes(), &progress));
     return progress.applied;
   }
@@ -66,7 +66,7 @@ TEST_F(DbOverBase, IteratorsGoBothWaysOverItAndRangesHideIt) {
 }
 
 TEST_F(DbOverBase, UpdatesSeeIt) {
-  const UpdateFn append = [](Slice, const Slice* present, std::string* updated) {
+  const engine::UpdateFn append = [](Slice, const Slice* present, std::string* updated) {
     *updated = (present == nullptr ? "none" : std::string(*present)) + "+";
     return true;
   };
@@ -87,12 +87,12 @@ TEST_F(DbOverBase, FillsInWhatIsKnownNowhereAlone) {
   ASSERT_OK(test_->Put("e", std::string(1000, 'e')));
   ASSERT_OK(test_->Flush());
   ASSERT_OK(test_->Delete("e"));
-  WriteBatch batch;
+  engine::WriteBatch batch;
   for (const char* key : {"b", "c", "d", "e"}) batch.Put(key, std::string("moved ") + key);
   batch.Put("f", std::string(1000, 'f'));
   batch.Delete("g");
   EXPECT_EQ(Fill(batch), 6u);
-  WriteBatch older;
+  engine::WriteBatch older;
   older.Put("b", "oldest");
   older.Put("g", "oldest");
   Fill(older);
@@ -114,13 +114,13 @@ TEST_F(DbOverBase, WithoutItsBaseWhatWasNotMovedIsAbsent) {
 }
 
 TEST_F(DbOverBase, RefusesToFillInAnythingButPutsAndDeletes) {
-  WriteBatch batch;
+  engine::WriteBatch batch;
   batch.Update("a", 1, "x");
   batch.Put("b", "moved");
-  WriteProgress progress;
+  engine::WriteProgress progress;
   EXPECT_EQ(test_->Fill(batch.bytes(), &progress).code(), Code::kInvalidArgument);
   EXPECT_EQ(progress.applied, 1u);
-  WriteProgress garbage;
+  engine::WriteProgress garbage;
   EXPECT_EQ(test_->Fill("garbage", &garbage).code(), Code::kCorruption);
 }
 
@@ -131,8 +131,8 @@ TEST(PeerOverBase, AsksTheOwnerForWhatItDoesNotKnow) {
   ASSERT_OK(test.Open());
   ASSERT_OK(test->Put("a", "1"));
   ASSERT_OK(test->Delete("b"));
-  auto peer = PeerReader::Open(test.fs(), "/db", test->region_name(), test->region_bytes(),
-                               test.options(), table::NewBlockCache(1 << 20));
+  auto peer = OpenPeerReader(test.fs(), {"/db", test->region_name(), test->region_bytes()},
+                             {test.options(), table::NewBlockCache(1 << 20)});
   ASSERT_OK(peer.status());
   std::string value;
   const Into into(&value);

@@ -55,8 +55,8 @@ class Bench {
     environment_.fs = &io::PosixFileSystem();
     environment_.executor = executor_.get();
     Require(DestroyDb(*environment_.fs, settings_.directory));
-    Result<std::unique_ptr<Db>> opened =
-        Db::Open(environment_, settings_.directory, settings_.options, OpenFlags::kMustNotExist);
+    Result<std::unique_ptr<Db>> opened = Db::Open(
+        environment_, settings_.directory, settings_.options, engine::OpenFlags::kMustNotExist);
     Require(opened.status());
     db_ = std::move(*opened);
     values_.resize(settings.value_bytes + (1 << 20));
@@ -124,7 +124,7 @@ class Bench {
     char key[16];
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < count; ++i) {
-      const std::unique_ptr<Iterator> iterator = db_->NewIterator({});
+      const std::unique_ptr<engine::Iterator> iterator = db_->NewIterator({});
       iterator->Seek(KeyOf(random.Below(settings_.count), key));
       for (int j = 0; j < 50 && iterator->Valid(); ++j, iterator->Next()) {
         bytes += iterator->key().size() + iterator->value().size();
@@ -147,7 +147,7 @@ class Bench {
     };
     char key[16];
     for (uint64_t done = 0; done < count;) {
-      WriteBatch batch;
+      engine::WriteBatch batch;
       for (int i = 0; i < 500; ++i, ++done) {
         const uint64_t number = random.Below(update ? settings_.count / 10 : settings_.count);
         const uint64_t one = 1;
@@ -158,7 +158,7 @@ class Bench {
           batch.Put(KeyOf(number, key), argument);
         }
       }
-      WriteProgress progress;
+      engine::WriteProgress progress;
       Require(db_->Apply(batch.bytes(), add, &progress));
     }
   }
@@ -187,7 +187,7 @@ class Bench {
 
   const Settings settings_;
   std::unique_ptr<base::Executor> executor_;
-  DbEnvironment environment_;
+  engine::EngineEnvironment environment_;
   std::unique_ptr<Db> db_;
   std::string values_;
 };

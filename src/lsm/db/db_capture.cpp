@@ -10,7 +10,7 @@
 #include "lsm/version/recovery.h"
 
 namespace quire::lsm {
-class DbImpl::CaptureImpl final : public Capture {
+class DbImpl::CaptureImpl final : public engine::Capture {
  public:
   CaptureImpl(std::shared_ptr<const Version> version, const Manifest& manifest)
       : version_(std::move(version)), manifest_(EncodeManifest(manifest)) {
@@ -45,7 +45,7 @@ class DbImpl::CaptureImpl final : public Capture {
   std::vector<size_t> segments_;  // which of files_ are value segments
 };
 
-Result<std::shared_ptr<const Capture>> DbImpl::NewCapture() {
+Result<std::shared_ptr<const engine::Capture>> DbImpl::NewCapture() {
   // Where nobody writes meanwhile, the manifest that the flush publishes says all.
   QUIRE_RETURN_IF_ERROR(values_->Seal());
   QUIRE_RETURN_IF_ERROR(Flush());
@@ -60,7 +60,7 @@ Result<std::shared_ptr<const Capture>> DbImpl::NewCapture() {
   }
   const auto capture = std::make_shared<CaptureImpl>(moment.version, moment.manifest);
   QUIRE_RETURN_IF_ERROR(capture->ReadIdentities(fs_, directory_));
-  return std::shared_ptr<const Capture>(capture);
+  return std::shared_ptr<const engine::Capture>(capture);
 }
 
 }  // namespace quire::lsm

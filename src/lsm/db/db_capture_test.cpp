@@ -20,10 +20,10 @@ namespace quire::lsm::db_capture_test {
 namespace {
 
 // Makes `directory` a database of a capture's files.
-void CopyOut(TestDb& test, const Capture& capture, const std::string& directory) {
+void CopyOut(TestDb& test, const engine::Capture& capture, const std::string& directory) {
   io::SimFileSystem& fs = test.fs();
   ASSERT_OK(fs.MakeDirectory(directory));
-  for (const Capture::File& file : capture.files()) {
+  for (const engine::Capture::File& file : capture.files()) {
     const auto bytes = io::ReadFile(fs, "/db/" + file.name, 1 << 24);
     ASSERT_OK(bytes.status());
     EXPECT_EQ(bytes->size(), file.file_bytes) << file.name;
@@ -49,7 +49,7 @@ TEST(DbCapture, HoldsOneMomentWhateverTheDatabaseDoesNext) {
   TestDb test(SmallOptions());
   ASSERT_OK(test.Open());
   Model then;
-  std::shared_ptr<const Capture> capture;
+  std::shared_ptr<const engine::Capture> capture;
   for (int round = 0; round < 4; ++round) {
     for (int i = 0; i < 300; ++i) {
       const std::string key = "key " + std::to_string(i);
@@ -67,7 +67,7 @@ TEST(DbCapture, HoldsOneMomentWhateverTheDatabaseDoesNext) {
   EXPECT_EQ(ContentsOf(test, "/copy"), then);
   // The copy is a database that goes on.
   capture.reset();
-  auto copy = Db::Open(test.environment(), "/copy", test.options(), OpenFlags::kMustExist);
+  auto copy = Db::Open(test.environment(), "/copy", test.options(), engine::OpenFlags::kMustExist);
   ASSERT_OK(copy.status());
   ASSERT_OK((*copy)->Put("key 1", "later"));
   then["key 1"] = "later";
@@ -111,7 +111,7 @@ TEST(DbCapture, HoldsNoMemTable) {
   TestDb test(SmallOptions());
   test.environment().pinned_wait_ms_max = 1;
   ASSERT_OK(test.Open());
-  std::vector<std::shared_ptr<const Capture>> captures;
+  std::vector<std::shared_ptr<const engine::Capture>> captures;
   for (int i = 0; i < 40; ++i) {
     ASSERT_OK(test->Put("key " + std::to_string(i), Value(0, i)));
     auto capture = test->NewCapture();
@@ -157,7 +157,7 @@ TEST(DbCapture, TakesOneAttemptHoweverFastOthersWrite) {
   };
   overwrite();
   Model then;
-  std::shared_ptr<const Capture> capture;
+  std::shared_ptr<const engine::Capture> capture;
   {
     const WhileItCaptures busy([&] {
       overwrite();
@@ -190,7 +190,7 @@ TEST(DbCapture, KnowsTheSizesOfSegmentsThatWereOpen) {
   };
   overwrite(0);
   Model then;
-  std::shared_ptr<const Capture> capture;
+  std::shared_ptr<const engine::Capture> capture;
   {
     const WhileItCaptures busy([&] {
       overwrite(1);

@@ -109,7 +109,7 @@ TEST_F(ConcurrencyTest, IteratorsSeeBatchesWholeAndSnapshotsStandStill) {
   for (int writer = 0; writer < kWriters; ++writer) {
     writers.push_back([this, writer] {
       for (uint64_t i = 1; i <= Rounds(); ++i) {
-        WriteBatch batch;
+        engine::WriteBatch batch;
         const std::string key = std::to_string(writer) + "." + std::to_string(i % kKeys);
         batch.Put("a" + key, NumberText(i));
         batch.Put("b" + key, NumberText(i));
@@ -127,8 +127,8 @@ TEST_F(ConcurrencyTest, IteratorsSeeBatchesWholeAndSnapshotsStandStill) {
     ASSERT_EQ(first, second);
   };
   const auto stand_still = [this] {
-    const std::unique_ptr<Snapshot> snapshot = test_->NewSnapshot();
-    IteratorOptions options;
+    const std::unique_ptr<engine::Snapshot> snapshot = test_->NewSnapshot();
+    engine::IteratorOptions options;
     options.snapshot = snapshot.get();
     const Model before = AllOf(*test_->NewIterator(options));
     ASSERT_TRUE(test_->Flush().ok());
@@ -159,9 +159,9 @@ TEST_F(ConcurrencyTest, NoUpdateIsLostAndNonePassesOverAPut) {
   };
   const auto apply = [&] {
     for (uint64_t i = 0; i < Rounds();) {
-      WriteBatch batch;
+      engine::WriteBatch batch;
       for (int j = 0; j < 10; ++j, ++i) batch.Update(counter_of(i), 3, "x");
-      WriteProgress progress;
+      engine::WriteProgress progress;
       const Status status = test_->Apply(
           batch.bytes(),
           [&](uint32_t function, Slice argument, Slice, const Slice* present, std::string* updated,
@@ -187,7 +187,7 @@ TEST_F(ConcurrencyTest, NoUpdateIsLostAndNonePassesOverAPut) {
         const Status status = test_->Get("base", &value);
         ASSERT_TRUE(status.code() == Code::kNotFound || NumberOf(value) < kBaseStep) << value;
       }
-      WriteBatch batch;
+      engine::WriteBatch batch;
       batch.Put("base", NumberText(i * kBaseStep));
       ASSERT_TRUE((i % 2 == 0 ? test_->Write(batch)
                               : test_->Put("base", NumberText(i * kBaseStep))).ok());

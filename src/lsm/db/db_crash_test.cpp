@@ -117,7 +117,7 @@ Status Do(const Op& op, TestDb& test) {
     case Op::Kind::kDelete: return test->Delete(op.pairs[0].first);
     case Op::Kind::kDeleteRange: return test->DeleteRange(op.pairs[0].first, op.pairs[0].second);
     case Op::Kind::kBatch: {
-      WriteBatch batch;
+      engine::WriteBatch batch;
       for (const auto& [key, value] : op.pairs) {
         if (value == "-") {
           batch.Delete(key);
@@ -333,7 +333,7 @@ TEST(Crash, AWriterThatDiesInARecordTakesNoOtherWritersRecordsWithItOnAnotherNod
     OnAThread([&] { return test->Put(key, key); });
   }
   OnAThread([&] { return test->Delete("key105"); });
-  WriteBatch batch;
+  engine::WriteBatch batch;
   batch.Put("batch1", "1");
   batch.Put("batch2", "2");
   OnAThread([&] { return test->Write(batch); });
@@ -399,8 +399,8 @@ class CrashOfAnEmptyMemTable {
     options.memtable_bytes = 512 << 10;
     return options;
   }
-  static WriteBatch BatchOf(char prefix) {
-    WriteBatch batch;
+  static engine::WriteBatch BatchOf(char prefix) {
+    engine::WriteBatch batch;
     for (size_t i = 0; i < kKeys; ++i) batch.Put(prefix + std::to_string(i), Value());
     return batch;
   }

@@ -54,7 +54,7 @@ class Damage : public testing::Test {
       model_.erase("key" + std::to_string(round));
       EXPECT_TRUE(test->DeleteRange("key3", "key31").ok());
       model_.erase(model_.lower_bound("key3"), model_.lower_bound("key31"));
-      WriteBatch batch;
+      engine::WriteBatch batch;
       batch.Put("batch1", std::to_string(round));
       batch.Put("batch2", std::to_string(round));
       EXPECT_TRUE(test->Write(batch).ok());
@@ -99,7 +99,7 @@ class Damage : public testing::Test {
   }
 
   void CheckIterator(Db& db, bool* told) {
-    const std::unique_ptr<Iterator> iterator = db.NewIterator({});
+    const std::unique_ptr<engine::Iterator> iterator = db.NewIterator({});
     Model::const_iterator expected = model_.begin();
     for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next(), ++expected) {
       ASSERT_TRUE(expected != model_.end());

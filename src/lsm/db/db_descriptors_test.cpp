@@ -52,10 +52,11 @@ class ManyTablesTest : public ::testing::TestWithParam<bool> {
     Open();
   }
   void Open() {
-    DbEnvironment environment;
+    engine::EngineEnvironment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor_.get();
-    auto opened = Db::Open(environment, directory_ / "db", ManyTables(), OpenFlags::kOpenOrCreate);
+    auto opened =
+        Db::Open(environment, directory_ / "db", ManyTables(), engine::OpenFlags::kOpenOrCreate);
     ASSERT_OK(opened.status());
     db_ = std::move(*opened);
   }
@@ -96,7 +97,7 @@ TEST_P(ManyTablesTest, AreReadWithFewDescriptors) {
 
 TEST_P(ManyTablesTest, AreReadByManyThreadsWhileAMergeRemovesThem) {
   ASSERT_NO_FATAL_FAILURE(Write());
-  const std::unique_ptr<Iterator> before = db_->NewIterator({});
+  const std::unique_ptr<engine::Iterator> before = db_->NewIterator({});
   before->SeekToFirst();
   std::atomic<bool> over = false;
   std::atomic<int> wrong = 0;

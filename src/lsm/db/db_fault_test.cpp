@@ -57,13 +57,13 @@ struct FaultyMachine {
     environment.executor = executor.get();
   }
   Result<std::unique_ptr<Db>> Open(const StorageOptions& options) const {
-    return Db::Open(environment, "/db", options, OpenFlags::kOpenOrCreate);
+    return Db::Open(environment, "/db", options, engine::OpenFlags::kOpenOrCreate);
   }
 
   const std::unique_ptr<io::SimFileSystem> disk = io::NewSimFileSystem();
   const std::unique_ptr<io::FaultFileSystem> faults = io::NewFaultFileSystem(*disk);
   const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
-  DbEnvironment environment;
+  engine::EngineEnvironment environment;
 };
 
 // What a log that was not synced holds, on the way to another node.
@@ -478,7 +478,8 @@ TEST(Faults, ASyncedWriteBesideAFlushThatCannotSyncItsValueIsNotAcknowledged) {
   const Result<std::unique_ptr<Db>> db = machine.Open(options);
   ASSERT_OK(db.status());
   ASSERT_OK((*db)->Put("first", std::string(900, 'x')));
-  WriteBatch refused;  // its large value is stored before its size is known, and synced by nobody
+  engine::WriteBatch
+      refused;  // its large value is stored before its size is known, and synced by nobody
   refused.Put("large", std::string(900, 'z'));
   for (int i = 0; i < 2000; ++i) refused.Put("small" + std::to_string(i), "");
   EXPECT_CODE((*db)->Write(refused), Code::kInvalidArgument);

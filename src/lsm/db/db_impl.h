@@ -48,29 +48,33 @@ struct Found : table::LookupResult {
 
 class DbImpl final : public Db {
  public:
-  DbImpl(const DbEnvironment& environment, std::string directory, const StorageOptions& options);
+  DbImpl(const engine::EngineEnvironment& environment, std::string directory,
+         const StorageOptions& options);
   ~DbImpl() override;
   /// The rest of Db::Open, for a directory whose lock `lock` is.
-  Status Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags);
+  Status Start(std::unique_ptr<io::FileLock> lock, engine::OpenFlags flags);
 
   Status Put(Slice key, Slice value) override;
   Status Delete(Slice key) override;
   Status DeleteRange(Slice begin, Slice end) override;
-  using Db::Write;
-  Status Write(const WriteBatch& batch, WriteProgress* progress) override;
-  Status Apply(Slice batch_bytes, const WireUpdateFn& update, WriteProgress* progress) override;
-  Status Fill(Slice batch_bytes, WriteProgress* progress) override;
+  using engine::StorageEngine::Write;
+  Status Write(const engine::WriteBatch& batch, engine::WriteProgress* progress) override;
+  Status Apply(Slice batch_bytes, const WireUpdateFn& update,
+               engine::WriteProgress* progress) override;
+  Status Fill(Slice batch_bytes, engine::WriteProgress* progress) override;
   void DetachBackingStore() override;
-  using Db::Update;
-  Status Update(Slice key, const UpdateFn& update, WriteProgress* progress) override;
-  using Db::Get;
-  Status Get(Slice key, const Snapshot* snapshot, const BufferAllocator& allocate) const override;
+  using engine::StorageEngine::Update;
+  Status Update(Slice key, const engine::UpdateFn& update,
+                engine::WriteProgress* progress) override;
+  using engine::StorageEngine::Get;
+  Status Get(Slice key, const engine::Snapshot* snapshot,
+             const BufferAllocator& allocate) const override;
   Status GetFromMemory(Slice key, const BufferAllocator& allocate, bool* decided,
-                       TablesPosition* tables) const override;
-  std::unique_ptr<Snapshot> NewSnapshot() override;
-  std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) override;
+                       engine::TablesPosition* tables) const override;
+  std::unique_ptr<engine::Snapshot> NewSnapshot() override;
+  std::unique_ptr<engine::Iterator> NewIterator(const engine::IteratorOptions& options) override;
   Status Flush() override;
-  Result<std::shared_ptr<const Capture>> NewCapture() override;
+  Result<std::shared_ptr<const engine::Capture>> NewCapture() override;
   Status SyncLog() override;
   Status Compact() override;
   Status WaitIdle() override;
@@ -83,7 +87,7 @@ class DbImpl final : public Db {
 
  private:
   // db_open.cpp
-  Result<Manifest> LoadManifest(const DirectoryContents& contents, OpenFlags flags);
+  Result<Manifest> LoadManifest(const DirectoryContents& contents, engine::OpenFlags flags);
   Status TakeOver(const DirectoryContents& contents, const Manifest& stored);
   Status OpenParts(const DirectoryContents& contents, const Manifest& stored);
   Status OpenStoredRuns(const Manifest& stored);
@@ -99,23 +103,24 @@ class DbImpl final : public Db {
 
   // db_write.cpp
   Status CheckWrite(Slice key, uint64_t value_size) const;
-  Status CheckOp(const WriteOp& op) const;
-  uint64_t StoredBytes(const WriteOp& op) const;
+  Status CheckOp(const engine::WriteOp& op) const;
+  uint64_t StoredBytes(const engine::WriteOp& op) const;
   Status WriteOne(log::RecordType type, Slice key, Slice value);
-  bool Separated(const WriteOp& op) const;
-  bool MayHoldUp(const std::vector<WriteOp>& ops) const;
-  Status Separate(WriteOp* op, log::ValueRef* reference);
+  bool Separated(const engine::WriteOp& op) const;
+  bool MayHoldUp(const std::vector<engine::WriteOp>& ops) const;
+  Status Separate(engine::WriteOp* op, log::ValueRef* reference);
   // A group in which references take the place of values that stand apart from their keys.
   struct SeparatedGroup {
-    std::vector<WriteOp> ops;
+    std::vector<engine::WriteOp> ops;
     std::vector<log::ValueRef> references;
     uint64_t value_bytes = 0;
   };
-  Status SeparateAll(const std::vector<WriteOp>& ops, SeparatedGroup* group);
+  Status SeparateAll(const std::vector<engine::WriteOp>& ops, SeparatedGroup* group);
   Status AppendValue(Slice key, Slice value, log::ValueRef* reference);
-  Status WriteGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress);
-  Status AddGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress,
-                  uint64_t* lsn);
+  Status WriteGroup(const std::vector<engine::WriteOp>& ops, bool atomic,
+                    engine::WriteProgress* progress);
+  Status AddGroup(const std::vector<engine::WriteOp>& ops, bool atomic,
+                  engine::WriteProgress* progress, uint64_t* lsn);
   struct GroupOutcome {
     bool added = false;  // false: no room
     bool full = false;   // added, and no more should be
@@ -127,11 +132,12 @@ class DbImpl final : public Db {
     // From before they are stored until their records are in a MemTable.
     std::optional<SegmentTracker::Protection> protection;
   };
-  Status StoreLarge(const std::vector<WriteOp>& ops, LargeValues* large, uint64_t* full_generation);
-  Status TryGroup(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
+  Status StoreLarge(const std::vector<engine::WriteOp>& ops, LargeValues* large,
+                    uint64_t* full_generation);
+  Status TryGroup(const Version& version, const std::vector<engine::WriteOp>& ops, bool atomic,
                   GroupOutcome* outcome);
-  Status TryInline(const Version& version, const std::vector<WriteOp>& ops, uint64_t value_bytes,
-                   bool atomic, GroupOutcome* outcome);
+  Status TryInline(const Version& version, const std::vector<engine::WriteOp>& ops,
+                   uint64_t value_bytes, bool atomic, GroupOutcome* outcome);
   bool FullOfValues(const PooledMemTable& memory) const;
   bool CountValue(PooledMemTable& memory, uint64_t value_bytes) const;
   void RotateEarly(uint64_t full_generation, bool may_wait);
@@ -139,15 +145,16 @@ class DbImpl final : public Db {
   Status StoredUnsynced(const Status& why) const;
   Status SyncThrough(uint64_t lsn);
   Status SyncMemory(const Version& version, uint64_t* end_lsn);
-  KeyLocks::Set LocksOf(const std::vector<WriteOp>& ops) const;
+  KeyLocks::Set LocksOf(const std::vector<engine::WriteOp>& ops) const;
 
   // db_update.cpp
-  Status GetAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
+  Status GetAboveBackingStore(Slice key, uint64_t hash, const engine::Snapshot* snapshot,
                               const BufferAllocator& allocate,
-                              std::shared_ptr<const BackingStore>* base) const;
-  Status FindAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
+                              std::shared_ptr<const engine::BackingStore>* base) const;
+  Status FindAboveBackingStore(Slice key, uint64_t hash, const engine::Snapshot* snapshot,
                                const BufferAllocator& allocate,
-                               std::shared_ptr<const BackingStore>* base, LateValue* late) const;
+                               std::shared_ptr<const engine::BackingStore>* base,
+                               LateValue* late) const;
   bool HasBackingStore() const;
   struct UpdateCall;
   Status AskBackingStore(Slice key, UpdateCall& call) const;
@@ -162,25 +169,25 @@ class DbImpl final : public Db {
   Status TryUpdate(Slice key, UpdateCall& call, UpdateOutcome* outcome);
   Status LookForUpdate(Slice key, UpdateCall& call, const std::string** present, LateValue* late,
                        bool* done) const;
-  Status AddUpdated(WriteOp op, UpdateCall& call, UpdateOutcome* outcome);
-  Status AddLargeUpdated(const WriteOp& op, UpdateCall& call, UpdateOutcome* outcome);
+  Status AddUpdated(engine::WriteOp op, UpdateCall& call, UpdateOutcome* outcome);
+  Status AddLargeUpdated(const engine::WriteOp& op, UpdateCall& call, UpdateOutcome* outcome);
   class Applier;
 
   // write_stall.cpp
   Status MakeRoomForWrite(uint64_t full_generation);
-  Status MakeRoomForWrite(uint64_t full_generation, WriteProgress* progress);
-  Status GoOn(WriteProgress* progress);
+  Status MakeRoomForWrite(uint64_t full_generation, engine::WriteProgress* progress);
+  Status GoOn(engine::WriteProgress* progress);
   struct Room {
     bool queue_full = false;
     bool slot_free = false;
     bool outside = false;    // a MemTable outside of the pool may be made
     uint64_t pinned_ns = 0;  // for so long no slot is free, though the queue has room
   };
-  Room LookForRoomLocked(WriteProgress* progress) const;
+  Room LookForRoomLocked(engine::WriteProgress* progress) const;
   void RotateLocked(VersionSet::Change& change);
   Result<std::shared_ptr<PooledMemTable>> PrepareMemory(bool outside);
   Status PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside);
-  Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, WriteProgress* progress);
+  Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, engine::WriteProgress* progress);
   Status RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retried);
 
   // db_read.cpp
@@ -230,7 +237,7 @@ class DbImpl final : public Db {
   bool Interrupted(int depth, uint64_t merged_bytes);
   uint64_t ExchangeMergeTurn(uint64_t bytes);
 
-  DbEnvironment environment_;
+  engine::EngineEnvironment environment_;
   io::FileSystem& fs_;
   base::Executor& executor_;
   const std::string directory_;

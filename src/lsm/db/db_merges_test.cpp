@@ -39,7 +39,7 @@ TEST_P(TwoDatabases, ALongMergeOfOneStopsNoWriterOfTheOther) {
   ASSERT_OK(one->WaitIdle());
   StorageOptions others = SmallOptions();
   others.compaction = GetParam();
-  const auto two = Db::Open(one.environment(), "/two", others, OpenFlags::kOpenOrCreate);
+  const auto two = Db::Open(one.environment(), "/two", others, engine::OpenFlags::kOpenOrCreate);
   ASSERT_OK(two.status());
   auto merged = std::async(std::launch::async, [&] { return one->Compact(); });
   uint64_t puts = 0;
@@ -177,7 +177,7 @@ TEST(AnUpdate, HoldsUpNobodyWhileItsFunctionRuns) {
   ASSERT_OK(test.Open());
   ASSERT_OK(test->Put("key", "1"));
   std::future<Status> put;
-  WriteProgress progress;
+  engine::WriteProgress progress;
   ASSERT_OK(test->Update(
       "key",
       [&](Slice, const Slice* present, std::string* updated) {
@@ -196,7 +196,7 @@ TEST(AnUpdate, HoldsUpNobodyWhileItsFunctionRuns) {
 // It is read, and stored again, by a function that makes it longer.
 TEST_F(ALargeValue, IsUpdated) {
   ASSERT_OK(test_->Put("large", value_));
-  WriteProgress progress;
+  engine::WriteProgress progress;
   for (int i = 0; i < 20; ++i) {
     ASSERT_OK(test_->Update(
         "large",
@@ -240,7 +240,7 @@ TEST_F(AnIterator, ReadsAValueThatWasStoredWhileItBegan) {
   holds_.iterator.WaitUntilHeld();
   ASSERT_OK(test_->Put("large", value_));
   holds_.iterator.LetGo();
-  const std::unique_ptr<Iterator> iterator = made.get();
+  const std::unique_ptr<engine::Iterator> iterator = made.get();
   for (int i = 0; i < 5; ++i) {
     ASSERT_OK(test_->Put("large", "v"));
     ASSERT_OK(test_->Compact());

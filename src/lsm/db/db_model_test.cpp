@@ -10,7 +10,7 @@ namespace quire::lsm::db_model_test {
 namespace {
 
 struct Pinned {
-  std::unique_ptr<Snapshot> snapshot;
+  std::unique_ptr<engine::Snapshot> snapshot;
   Model model;
 };
 
@@ -92,7 +92,7 @@ void ModelTest::Write() {
 }
 
 void ModelTest::WriteBatchOf() {
-  WriteBatch batch;
+  engine::WriteBatch batch;
   const uint64_t count = 1 + Below(20);
   for (uint64_t i = 0; i < count; ++i) {
     const std::string key = SomeKey();
@@ -109,7 +109,7 @@ void ModelTest::WriteBatchOf() {
     const Status status = test_->Write(batch);
     ASSERT_TRUE(status.ok()) << status.ToString();
   } else {
-    WriteProgress progress;
+    engine::WriteProgress progress;
     ASSERT_TRUE(test_->Apply(batch.bytes(), {}, &progress).ok());
     ASSERT_EQ(progress.applied, count);
   }
@@ -137,7 +137,7 @@ void ModelTest::PinOrRelease() {
 
 // Moves an iterator to and fro, sometimes with bounds, sometimes in the past.
 void ModelTest::Walk() {
-  IteratorOptions options;
+  engine::IteratorOptions options;
   const Model* model = &model_;
   if (!pinned_.empty() && Below(2) == 0) {
     const Pinned& pinned = pinned_[Below(pinned_.size())];
@@ -152,7 +152,7 @@ void ModelTest::Walk() {
   if (!options.upper_bound.empty()) {
     visible.erase(visible.lower_bound(options.upper_bound), visible.end());
   }
-  const std::unique_ptr<Iterator> iterator = test_->NewIterator(options);
+  const std::unique_ptr<engine::Iterator> iterator = test_->NewIterator(options);
   Model::const_iterator place = visible.end();
   for (int i = 0; i < 30; ++i) {
     const std::string key = SomeKey();
@@ -185,7 +185,7 @@ void ModelTest::Walk() {
 void ModelTest::CheckAll() {
   ASSERT_EQ(AllOf(*test_->NewIterator({})), model_);
   for (const Pinned& pinned : pinned_) {
-    IteratorOptions options;
+    engine::IteratorOptions options;
     options.snapshot = pinned.snapshot.get();
     ASSERT_EQ(AllOf(*test_->NewIterator(options)), pinned.model);
   }
@@ -236,7 +236,7 @@ void ModelTest::Step() {
 }
 
 TEST_P(ModelTest, AgreesWithAMap) {
-  ASSERT_TRUE(test_.Open(OpenFlags::kMustNotExist).ok());
+  ASSERT_TRUE(test_.Open(engine::OpenFlags::kMustNotExist).ok());
   const int64_t steps = test::ScaledCount(100'000);
   for (int64_t i = 0; i < steps; ++i) {
     ASSERT_NO_FATAL_FAILURE(Step()) << "step " << i;

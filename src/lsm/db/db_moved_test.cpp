@@ -28,7 +28,7 @@ class DbMoved : public ::testing::Test {
   }
 
   std::unique_ptr<Db> Open(const std::string& directory = kTheirs) {
-    auto opened = Db::Open(environment_, directory, options_, OpenFlags::kOpenOrCreate);
+    auto opened = Db::Open(environment_, directory, options_, engine::OpenFlags::kOpenOrCreate);
     EXPECT_OK(opened.status());
     return opened.ok() ? *std::move(opened) : nullptr;
   }
@@ -74,7 +74,7 @@ class DbMoved : public ::testing::Test {
 
   std::unique_ptr<io::SimFileSystem> fs_ = io::NewSimFileSystem();
   std::unique_ptr<base::Executor> executor_ = base::NewManualExecutor();
-  DbEnvironment environment_;
+  engine::EngineEnvironment environment_;
   StorageOptions options_ = SmallOptions();
   std::unique_ptr<Db> ours_;
   std::unique_ptr<Db> theirs_;
@@ -141,7 +141,7 @@ TEST_F(DbMoved, AMergeTakesNothingFromTheOther) {
 TEST_F(DbMoved, WhatIsUnreachableIsNotRemovedFromTheOther) {
   Fill(*ours_, "a", 1000);
   EXPECT_OK(ours_->Flush());
-  std::unique_ptr<Iterator> reads_old = ours_->NewIterator({});
+  std::unique_ptr<engine::Iterator> reads_old = ours_->NewIterator({});
   EXPECT_OK(ours_->DeleteRange("a", "b"));
   EXPECT_OK(ours_->Compact());
   MoveAway();
@@ -161,7 +161,7 @@ TEST_F(DbMoved, WhatIsUnreachableIsNotRemovedFromTheOther) {
 TEST_F(DbMoved, NoLogSegmentIsLaidOverTheOthers) {
   for (int kept = 1; kept <= 6; ++kept) {
     SCOPED_TRACE(kept);
-    std::vector<std::unique_ptr<Iterator>> pins;
+    std::vector<std::unique_ptr<engine::Iterator>> pins;
     const auto rotate = [&](Db& db) {
       pins.push_back(db.NewIterator({}));
       const Status put = db.Put("c", "1");
@@ -186,9 +186,9 @@ TEST_F(DbMoved, NoLogSegmentIsLaidOverTheOthers) {
 TEST_F(DbMoved, ALogSegmentOutsideOfThePoolIsRemovedFromItsOwnDatabaseAlone) {
   for (int kept = 1; kept <= 6; ++kept) {
     SCOPED_TRACE(kept);
-    std::vector<std::unique_ptr<Iterator>> pins_ours;
-    std::vector<std::unique_ptr<Iterator>> pins_theirs;
-    const auto rotate = [](Db& db, std::vector<std::unique_ptr<Iterator>>* pins) {
+    std::vector<std::unique_ptr<engine::Iterator>> pins_ours;
+    std::vector<std::unique_ptr<engine::Iterator>> pins_theirs;
+    const auto rotate = [](Db& db, std::vector<std::unique_ptr<engine::Iterator>>* pins) {
       pins->push_back(db.NewIterator({}));
       EXPECT_OK(db.Put("c", "1"));
       EXPECT_OK(db.Flush());
@@ -251,7 +251,7 @@ TEST_F(DbMoved, StrayFilesStopNobody) {
       if (!*fs_->Exists(path)) EXPECT_OK(io::WriteFile(*fs_, path, "stray"));
     }
   }
-  std::vector<std::unique_ptr<Iterator>> pins;
+  std::vector<std::unique_ptr<engine::Iterator>> pins;
   for (int i = 0; i < 6; ++i) {
     pins.push_back(ours_->NewIterator({}));
     EXPECT_OK(ours_->Put("large" + std::to_string(i), std::string(200'000, 'l')));

@@ -3,15 +3,15 @@
 #include <optional>
 #include <utility>
 
-#include "base/out_of_memory.h"
 #include "base/epoch.h"
 #include "base/log_sink.h"
+#include "base/out_of_memory.h"
 #include "io/files/machine.h"
 #include "lsm/db/db_impl.h"
 
 namespace quire::lsm {
 
-DbImpl::DbImpl(const DbEnvironment& environment, std::string directory,
+DbImpl::DbImpl(const engine::EngineEnvironment& environment, std::string directory,
                const StorageOptions& options)
     : environment_(environment),
       fs_(*environment.fs),
@@ -28,7 +28,7 @@ DbImpl::DbImpl(const DbEnvironment& environment, std::string directory,
         return ReadValue(reference, allocate);
       }) {}
 
-Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, OpenFlags flags) {
+Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, engine::OpenFlags flags) {
   lock_ = std::move(lock);
   QUIRE_ASSIGN_OR_RETURN(const DirectoryContents contents, ReadDirectory(fs_, directory_));
   QUIRE_ASSIGN_OR_RETURN(const Manifest stored, LoadManifest(contents, flags));
@@ -90,14 +90,14 @@ RecoveryHelp DbImpl::RecoveryHelpers() {
 }
 
 // The manifest on disk; for a new database, that of the one before its first opener.
-Result<Manifest> DbImpl::LoadManifest(const DirectoryContents& contents, OpenFlags flags) {
+Result<Manifest> DbImpl::LoadManifest(const DirectoryContents& contents, engine::OpenFlags flags) {
   if (contents.has_manifest) {
-    if (flags == OpenFlags::kMustNotExist) {
+    if (flags == engine::OpenFlags::kMustNotExist) {
       return Status(Code::kInvalidArgument, "there is a database in " + directory_ + " already");
     }
     return ReadManifest(fs_, directory_);
   }
-  if (flags == OpenFlags::kMustExist) {
+  if (flags == engine::OpenFlags::kMustExist) {
     return Status(Code::kNotFound, "there is no database in " + directory_);
   }
   QUIRE_RETURN_IF_ERROR(CheckNoRemains(contents, directory_));

@@ -9,6 +9,7 @@
 
 #include "io/ipc/shared_memory.h"
 #include "lsm/db/db_test_support.h"
+#include "lsm/memtable/memtable.h"
 #include "lsm/memtable/shared_region.h"
 #include "lsm/offline/reader.h"
 #include "tests/support/status_asserts.h"
@@ -112,11 +113,11 @@ TEST(DbSpace, AClosedDatabaseTakesItsTablesAndAMebibyteAtMost) {
   const test::TempDirectory home;
   const std::string directory = home / "db";
   const std::unique_ptr<base::Executor> executor = base::NewThreadPool(2, "test").value();
-  DbEnvironment environment;
+  engine::EngineEnvironment environment;
   environment.fs = &io::PosixFileSystem();
   environment.executor = executor.get();
   for (int round = 0; round < 3; ++round) {
-    auto db = Db::Open(environment, directory, StorageOptions(), OpenFlags::kOpenOrCreate);
+    auto db = Db::Open(environment, directory, StorageOptions(), engine::OpenFlags::kOpenOrCreate);
     ASSERT_OK(db.status());
     for (int i = 0; i < round; ++i) EXPECT_EQ(GetText(**db, std::to_string(i)), "value");
     ASSERT_OK((*db)->Put(std::to_string(round), "value"));
@@ -138,12 +139,12 @@ TEST(DbSpace, TheLogOfLargeValuesTakesLittleWhileTheDatabaseIsOpen) {
   const test::TempDirectory home;
   const std::string directory = home / "db";
   const std::unique_ptr<base::Executor> executor = base::NewThreadPool(2, "test").value();
-  DbEnvironment environment;
+  engine::EngineEnvironment environment;
   environment.fs = &io::PosixFileSystem();
   environment.executor = executor.get();
   StorageOptions options;
   options.memtable_bytes = 4 << 20;  // full when it refers to 32 MiB
-  auto db = Db::Open(environment, directory, options, OpenFlags::kOpenOrCreate);
+  auto db = Db::Open(environment, directory, options, engine::OpenFlags::kOpenOrCreate);
   ASSERT_OK(db.status());
   constexpr uint64_t kValues = 100;
   for (uint64_t i = 0; i < kValues; ++i) {

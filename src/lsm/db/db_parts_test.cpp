@@ -9,14 +9,14 @@
 
 #include "base/random.h"
 #include "io/sim/sim_file_system.h"
-#include "lsm/version/compaction_picker.h"
 #include "lsm/db/db_test_support.h"
 #include "lsm/db/key_locks.h"
-#include "lsm/version/merging_iterator.h"
+#include "lsm/version/compaction_picker.h"
 #include "lsm/version/run_iterator.h"
 #include "lsm/version/run_writer.h"
 #include "lsm/version/segment_tracker.h"
 #include "lsm/version/version_filter.h"
+#include "table/merging_iterator.h"
 
 namespace quire::lsm::db_parts_test {
 namespace {
@@ -265,7 +265,7 @@ TEST_F(RunTest, MergesRunsForwardAndBackward) {
       sources.push_back(NewRunIterator(*runs.back(), round % 2 == 0));
     }
     std::sort(all.begin(), all.end());
-    MergingIterator merge(std::move(sources), round % 3 == 0 ? 3 : 0);
+    table::MergingIterator merge(std::move(sources), round % 3 == 0 ? 3 : 0);
     size_t at = 0;
     for (merge.SeekToFirst(); merge.Valid(); merge.Next(), ++at) {
       ASSERT_EQ(std::string(merge.key()), all[at].key);

@@ -9,7 +9,7 @@
 namespace quire::lsm {
 namespace {
 
-class DbSnapshot final : public Snapshot {
+class DbSnapshot final : public engine::Snapshot {
  public:
   DbSnapshot(SnapshotList& list, uint64_t lsn) : list_(list), lsn_(lsn) {}
   ~DbSnapshot() override { list_.Remove(lsn_); }
@@ -78,14 +78,15 @@ Status DbImpl::Deliver(const Found& found, const BufferAllocator& allocate, Late
   return ReadValue(*std::exchange(late->reference, std::nullopt), allocate);
 }
 
-Status DbImpl::Get(Slice key, const Snapshot* snapshot, const BufferAllocator& allocate) const {
+Status DbImpl::Get(Slice key, const engine::Snapshot* snapshot,
+                   const BufferAllocator& allocate) const {
   if (key.empty() || key.size() > log::kKeyBytesMax) {
     return Status(Code::kInvalidArgument,
                   "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
   }
   const uint64_t hash = base::HashKey(key);
   while (true) {
-    std::shared_ptr<const BackingStore> base;
+    std::shared_ptr<const engine::BackingStore> base;
     const Status status = GetAboveBackingStore(key, hash, snapshot, allocate, &base);
     if (base == nullptr) return status;
     // It may open files and replay logs: outside of the guard.
@@ -101,17 +102,17 @@ bool DbImpl::HasBackingStore() const {
 }
 
 // *base: to be asked, as nothing is known here.
-Status DbImpl::GetAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
+Status DbImpl::GetAboveBackingStore(Slice key, uint64_t hash, const engine::Snapshot* snapshot,
                                     const BufferAllocator& allocate,
-                                    std::shared_ptr<const BackingStore>* base) const {
+                                    std::shared_ptr<const engine::BackingStore>* base) const {
   LateValue late;
   QUIRE_RETURN_IF_ERROR(FindAboveBackingStore(key, hash, snapshot, allocate, base, &late));
   return resolver_.ResolveLate(late, allocate);
 }
 
-Status DbImpl::FindAboveBackingStore(Slice key, uint64_t hash, const Snapshot* snapshot,
+Status DbImpl::FindAboveBackingStore(Slice key, uint64_t hash, const engine::Snapshot* snapshot,
                                      const BufferAllocator& allocate,
-                                     std::shared_ptr<const BackingStore>* base,
+                                     std::shared_ptr<const engine::BackingStore>* base,
                                      LateValue* late) const {
   const base::EpochGuard guard;
   const Version& version = versions_.Load();
@@ -130,7 +131,7 @@ Status DbImpl::FindAboveBackingStore(Slice key, uint64_t hash, const Snapshot* s
 }
 
 Status DbImpl::GetFromMemory(Slice key, const BufferAllocator& allocate, bool* decided,
-                             TablesPosition* tables) const {
+                             engine::TablesPosition* tables) const {
   const uint64_t hash = base::HashKey(key);
   LateValue late;
   {
@@ -145,7 +146,7 @@ Status DbImpl::GetFromMemory(Slice key, const BufferAllocator& allocate, bool* d
 }
 
 void DbImpl::DetachBackingStore() {
-  std::shared_ptr<const BackingStore> base;
+  std::shared_ptr<const engine::BackingStore> base;
   {
     VersionSet::Change change(versions_);
     base = versions_.current()->base;
@@ -156,7 +157,7 @@ void DbImpl::DetachBackingStore() {
   base::EpochSynchronize();  // what ends it may not run where Versions are reclaimed
 }
 
-std::unique_ptr<Snapshot> DbImpl::NewSnapshot() {
+std::unique_ptr<engine::Snapshot> DbImpl::NewSnapshot() {
   const uint64_t lsn = snapshots_.Add([this] {
     const std::shared_ptr<const Version> version = versions_.Pin();
     return version->active->table().QuiescedLsn();
@@ -164,7 +165,7 @@ std::unique_ptr<Snapshot> DbImpl::NewSnapshot() {
   return std::make_unique<DbSnapshot>(snapshots_, lsn);
 }
 
-std::unique_ptr<Iterator> DbImpl::NewIterator(const IteratorOptions& options) {
+std::unique_ptr<engine::Iterator> DbImpl::NewIterator(const engine::IteratorOptions& options) {
   IteratorSources sources;
   sources.values = {std::shared_ptr<const void>(), &resolver_};  // iterators go before this
   uint64_t now = PinSources(&sources);

@@ -43,6 +43,38 @@ DbStatistics DbImpl::Statistics() const {
   return statistics;
 }
 
+void Db::AddStatistics(quire::Statistics* to) const {
+  const DbStatistics db = Statistics();
+  to->insert({
+      {"bytes.user", db.user_bytes},
+      {"bytes.log", db.log_bytes},
+      {"bytes.value_log", db.value_log_bytes},
+      {"bytes.flush", db.flush_bytes},
+      {"bytes.compaction_read", db.compaction_read_bytes},
+      {"bytes.compaction_write", db.compaction_write_bytes},
+      {"flushes", db.flush_count},
+      {"compactions", db.compaction_count},
+      {"stall_ns", db.stall_ns},
+      {"tables", db.table_count},
+      {"runs", db.run_count},
+      {"space.tables", db.table_bytes},
+      {"space.value_segments", db.value_segment_bytes},
+      {"space.log_segments", db.log_segment_bytes},
+      {"hits.memtable", db.memtable_hits},
+      {"hits.tables", db.table_hits},
+      {"filter.skips", db.filter_skips},
+      {"filter.false", db.filter_false},
+      {"memory.memtables", db.memory_bytes},
+      {"memory.block_cache", db.block_cache_bytes},
+      {"cache.blocks.hits", db.block_cache_hits},
+      {"cache.blocks.misses", db.block_cache_misses},
+      {"ssid.newest", db.newest_ssid},
+      {"recovered.records", db.recovered_records},
+      {"recovered.holes", db.recovered_holes},
+      {"recovered.torn_bytes", db.recovered_torn_bytes},
+  });
+}
+
 Status DbImpl::Verify() {
   QUIRE_ASSIGN_OR_RETURN(const Manifest stored, ReadManifest(fs_, directory_));
   const std::shared_ptr<const Version> version = versions_.Pin();

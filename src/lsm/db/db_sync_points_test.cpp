@@ -50,7 +50,7 @@ class Writer {
     model_.erase(key);
   }
   void Batch() {
-    WriteBatch batch;
+    engine::WriteBatch batch;
     std::string value = "batch." + std::to_string(++count_);
     for (int i = 0; i < 5; ++i) batch.Put(prefix_ + std::to_string(i), value);
     ASSERT_OK(test_->Write(batch));
@@ -96,10 +96,10 @@ class Writer {
   int count_ = 0;
 };
 
-Model AllPairs(TestDb& test, const Snapshot* snapshot = nullptr) {
-  IteratorOptions options;
+Model AllPairs(TestDb& test, const engine::Snapshot* snapshot = nullptr) {
+  engine::IteratorOptions options;
   options.snapshot = snapshot;
-  const std::unique_ptr<Iterator> iterator = test->NewIterator(options);
+  const std::unique_ptr<engine::Iterator> iterator = test->NewIterator(options);
   return AllOf(*iterator);
 }
 
@@ -167,7 +167,7 @@ std::vector<Call> CallsThatRead() {
       {"takes a snapshot",
        [](TestDb& test, Writer& mine) {
          mine.Put(1, kLargeBytes);
-         const std::unique_ptr<Snapshot> snapshot = test->NewSnapshot();
+         const std::unique_ptr<engine::Snapshot> snapshot = test->NewSnapshot();
          const Writer then = mine;
          mine.Put(1, 20);
          mine.Put(2, kLargeBytes);
@@ -177,9 +177,9 @@ std::vector<Call> CallsThatRead() {
       {"captures",
        [](TestDb& test, Writer& mine) {
          mine.Put(1, kLargeBytes);
-         const Result<std::shared_ptr<const Capture>> capture = test->NewCapture();
+         const Result<std::shared_ptr<const engine::Capture>> capture = test->NewCapture();
          ASSERT_OK(capture.status());
-         for (const Capture::File& file : (*capture)->files()) {
+         for (const engine::Capture::File& file : (*capture)->files()) {
            const Result<bool> exists = test.fs().Exists("/db/" + file.name);
            EXPECT_TRUE(exists.ok() && *exists) << file.name;
          }
@@ -365,7 +365,7 @@ TEST(HeldCompact, JudgesNoValueSegmentByAnOldLookAtMemory) {
   const auto faulty = io::NewFaultFileSystem(test.fs());
   test.environment().fs = faulty.get();
   ASSERT_NO_FATAL_FAILURE(MakeRuns(test));
-  WriteBatch batch;
+  engine::WriteBatch batch;
   batch.Put("large", std::string(kLargeBytes, 'v'));
   for (int i = 0; i < 4000; ++i) batch.Put("small" + std::to_string(i), std::string(40, 's'));
 

@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "lsm/db/db_test_support.h"
-#include "tests/support/status_asserts.h"
 #include "lsm/version/manifest.h"
+#include "tests/support/status_asserts.h"
 
 namespace quire::lsm::db_test {
 namespace {
@@ -50,28 +50,28 @@ TEST_F(DbTest, RefusesWhatIsOutOfRangeAndChangesNothing) {
   EXPECT_TRUE(test_->DeleteRange("a", "a").ok());
   std::string value;
   EXPECT_EQ(test_->Get("", &value).code(), Code::kInvalidArgument);
-  const UpdateFn update = [](Slice, const Slice*, std::string*) { return true; };
+  const engine::UpdateFn update = [](Slice, const Slice*, std::string*) { return true; };
   EXPECT_EQ(test_->Update("", update).code(), Code::kInvalidArgument);
-  WriteProgress garbage;
+  engine::WriteProgress garbage;
   EXPECT_EQ(test_->Apply("garbage", {}, &garbage).code(), Code::kCorruption);
   EXPECT_EQ(garbage.applied, 0u);
-  WriteBatch with_update;
+  engine::WriteBatch with_update;
   with_update.Put("a", "1");
   with_update.Update("a", 1, "x");
   EXPECT_EQ(test_->Write(with_update).code(), Code::kInvalidArgument);
-  WriteProgress progress;
+  engine::WriteProgress progress;
   EXPECT_EQ(test_->Apply(with_update.bytes(), {}, &progress).code(), Code::kInvalidArgument);
   EXPECT_EQ(progress.applied, 1u) << "the put came before";
   EXPECT_EQ(All().size(), 1u);
 }
 
 TEST_F(DbTest, RefusesABatchThatFitsNoMemTable) {
-  WriteBatch batch;
+  engine::WriteBatch batch;
   for (int i = 0; i < 1000; ++i) batch.Put("key" + std::to_string(i), std::string(100, 'v'));
   const Status status = test_->Write(batch);
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
   EXPECT_TRUE(All().empty());
-  WriteProgress progress;
+  engine::WriteProgress progress;
   EXPECT_TRUE(test_->Apply(batch.bytes(), {}, &progress).ok());
   EXPECT_EQ(progress.applied, 1000u);
   EXPECT_EQ(All().size(), 1000u);
@@ -80,7 +80,7 @@ TEST_F(DbTest, RefusesABatchThatFitsNoMemTable) {
 TEST_F(DbTest, TakesValuesLargerThanAMemTable) {
   const std::string large(300'000, 'x');
   Put("large", large);
-  WriteBatch batch;
+  engine::WriteBatch batch;
   batch.Put("b1", large + "1");
   batch.Put("b2", "small");
   ASSERT_TRUE(test_->Write(batch).ok());
@@ -211,7 +211,7 @@ TEST_F(DbTest, ARangeTombstoneIsCutWhereTablesAre) {
       model[key] = std::string(150, static_cast<char>('a' + round));
       test_.executor().RunOne();
     }
-    const std::unique_ptr<Snapshot> snapshot = test_->NewSnapshot();
+    const std::unique_ptr<engine::Snapshot> snapshot = test_->NewSnapshot();
     const Model before = model;
     ASSERT_TRUE(test_->DeleteRange("k1500", "k2500").ok());
     model.erase(model.lower_bound("k1500"), model.lower_bound("k2500"));
@@ -230,11 +230,11 @@ TEST_F(DbTest, ARangeTombstoneIsCutWhereTablesAre) {
 TEST_F(DbTest, ASnapshotSeesItsMomentThroughFlushesAndMerges) {
   Put("a", "1");
   Put("b", "1");
-  const std::unique_ptr<Snapshot> first = test_->NewSnapshot();
+  const std::unique_ptr<engine::Snapshot> first = test_->NewSnapshot();
   Put("a", "2");
   ASSERT_TRUE(test_->Delete("b").ok());
   ASSERT_TRUE(test_->Flush().ok());
-  std::unique_ptr<Snapshot> second = test_->NewSnapshot();
+  std::unique_ptr<engine::Snapshot> second = test_->NewSnapshot();
   Put("a", "3");
   Put("c", "3");
   ASSERT_TRUE(test_->DeleteRange("a", "z").ok());
@@ -260,7 +260,7 @@ TEST_F(DbTest, AnIteratorStandsStillWhateverIsWrittenAndMerged) {
     Put(key, std::string(i % 9 == 0 ? 400 : 40, 'a'));
     model[key] = std::string(i % 9 == 0 ? 400 : 40, 'a');
   }
-  const std::unique_ptr<Iterator> iterator = test_->NewIterator({});
+  const std::unique_ptr<engine::Iterator> iterator = test_->NewIterator({});
   for (int round = 0; round < 6; ++round) {
     for (int i = 0; i < 300; ++i) Put("k" + std::to_string(i), std::string(300, 'b'));
     ASSERT_TRUE(test_->Compact().ok());
@@ -269,7 +269,7 @@ TEST_F(DbTest, AnIteratorStandsStillWhateverIsWrittenAndMerged) {
 }
 
 TEST_F(DbTest, ReadersThatPinMemTablesDoNotStopWriters) {
-  std::vector<std::unique_ptr<Iterator>> iterators;
+  std::vector<std::unique_ptr<engine::Iterator>> iterators;
   for (int i = 0; i < 2000; ++i) {
     Put("k" + std::to_string(i), std::string(200, 'v'));
     if (i % 700 == 0) iterators.push_back(test_->NewIterator({}));
@@ -338,15 +338,16 @@ TEST_F(DbTest, WithoutALogAClosedDatabaseIsComplete) {
 }
 
 TEST_F(DbTest, ASecondOpenerIsToldWhoHasIt) {
-  DbEnvironment other = test_.environment();
+  engine::EngineEnvironment other = test_.environment();
   other.holder = "node7 pid 12 job 99";
-  const Status busy = Db::Open(other, "/db", test_.options(), OpenFlags::kOpenOrCreate).status();
+  const Status busy =
+      Db::Open(other, "/db", test_.options(), engine::OpenFlags::kOpenOrCreate).status();
   EXPECT_EQ(busy.code(), Code::kBusy);
   EXPECT_NE(busy.message().find("pid"), std::string::npos) << busy.message();
   EXPECT_EQ(DestroyDb(test_.fs(), "/db").code(), Code::kBusy);
   test_.Close();
   const Result<std::unique_ptr<Db>> opened =
-      Db::Open(other, "/db", test_.options(), OpenFlags::kMustExist);
+      Db::Open(other, "/db", test_.options(), engine::OpenFlags::kMustExist);
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   const Status told = test_.Open();
   EXPECT_EQ(told.code(), Code::kBusy);
@@ -355,12 +356,14 @@ TEST_F(DbTest, ASecondOpenerIsToldWhoHasIt) {
 }
 
 TEST_F(DbTest, FlagsSayWhetherItMustBeThere) {
-  EXPECT_EQ(Db::Open(test_.environment(), "/none", test_.options(), OpenFlags::kMustExist)
-                .status().code(), Code::kNotFound);
+  EXPECT_EQ(Db::Open(test_.environment(), "/none", test_.options(), engine::OpenFlags::kMustExist)
+                .status()
+                .code(),
+            Code::kNotFound);
   EXPECT_FALSE(*test_.fs().Exists("/none"));
   test_.Close();
-  EXPECT_EQ(test_.Open(OpenFlags::kMustNotExist).code(), Code::kInvalidArgument);
-  EXPECT_TRUE(test_.Open(OpenFlags::kMustExist).ok());
+  EXPECT_EQ(test_.Open(engine::OpenFlags::kMustNotExist).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(test_.Open(engine::OpenFlags::kMustExist).ok());
 }
 
 TEST_F(DbTest, RefusesOptionsOutOfRange) {
@@ -369,7 +372,7 @@ TEST_F(DbTest, RefusesOptionsOutOfRange) {
     StorageOptions options = SmallOptions();
     change(&options);
     const Status status =
-        Db::Open(test_.environment(), "/db", options, OpenFlags::kOpenOrCreate).status();
+        Db::Open(test_.environment(), "/db", options, engine::OpenFlags::kOpenOrCreate).status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
   };
   refused([](StorageOptions* options) { options->memtable_bytes = 1000; });
@@ -443,7 +446,7 @@ TEST_F(DbTest, DestroyLeavesFilesOfOthersUnderAnotherName) {
   EXPECT_EQ(io::ReadFile(fs, left + "/.nfs000000000070a4b7", 10).value(), "x");
   EXPECT_TRUE(*fs.Exists(left + "/notes"));
   EXPECT_EQ(fs.List(left)->size(), 2u);
-  ASSERT_TRUE(test_.Open(OpenFlags::kMustNotExist).ok());
+  ASSERT_TRUE(test_.Open(engine::OpenFlags::kMustNotExist).ok());
 }
 
 TEST_F(DbTest, RemovesWhatACrashLeftBehind) {
@@ -501,7 +504,7 @@ TEST_F(DbTest, IteratorsStopNoWriterHoweverManyThereAre) {
   test_.environment().pinned_wait_ms_max = 100;
   ASSERT_TRUE(test_.Open().ok());
   Model model;
-  std::vector<std::pair<std::unique_ptr<Iterator>, Model>> iterators;
+  std::vector<std::pair<std::unique_ptr<engine::Iterator>, Model>> iterators;
   for (int i = 0; i < 20'000; ++i) {
     const std::string key = "k" + std::to_string(i % 3000);
     Put(key, model[key] = std::string(100, 'v') + std::to_string(i));
@@ -653,14 +656,14 @@ TEST_F(LongRangeTest, ARangeWhoseEndIsLongerThanAKeyIsRefused) {
   const std::string too_long = longest + 'z';
   Put("k", "v");
   EXPECT_EQ(test_->DeleteRange("a", too_long).code(), Code::kInvalidArgument);
-  WriteBatch batch;
+  engine::WriteBatch batch;
   batch.Put("a", "1");
   batch.DeleteRange("b", too_long);
   const Status status = test_->Write(batch);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_NE(status.message().find("65537"), std::string::npos) << status.ToString();
   EXPECT_EQ(All().size(), 1u) << "nothing of the batch is applied";
-  WriteProgress progress;
+  engine::WriteProgress progress;
   EXPECT_EQ(test_->Apply(batch.bytes(), {}, &progress).code(), Code::kInvalidArgument);
   EXPECT_EQ(progress.applied, 1u) << "the put came before";
   ASSERT_TRUE(test_->Flush().ok());

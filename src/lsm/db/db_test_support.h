@@ -44,7 +44,7 @@ class TestDb {
     environment_.executor = executor_.get();
   }
 
-  Status Open(OpenFlags flags = OpenFlags::kOpenOrCreate) {
+  Status Open(engine::OpenFlags flags = engine::OpenFlags::kOpenOrCreate) {
     Result<std::unique_ptr<Db>> opened = Db::Open(environment_, "/db", options_, flags);
     if (opened.ok()) db_ = std::move(*opened);
     return opened.status();
@@ -63,18 +63,18 @@ class TestDb {
   io::SimFileSystem& fs() { return *fs_; }
   base::Executor& executor() { return *executor_; }
   StorageOptions& options() { return options_; }
-  DbEnvironment& environment() { return environment_; }
+  engine::EngineEnvironment& environment() { return environment_; }
 
  private:
   StorageOptions options_;
   std::unique_ptr<io::SimFileSystem> fs_ = io::NewSimFileSystem();
   std::unique_ptr<base::Executor> executor_;
-  DbEnvironment environment_;
+  engine::EngineEnvironment environment_;
   std::unique_ptr<Db> db_;
 };
 
 /// The value of `key`, or what went wrong in angle brackets.
-inline std::string GetText(const Db& db, Slice key, const Snapshot* snapshot = nullptr) {
+inline std::string GetText(const Db& db, Slice key, const engine::Snapshot* snapshot = nullptr) {
   std::string value;
   const Status status = db.Get(key, &value, snapshot);
   if (status.ok()) return value;
@@ -95,7 +95,7 @@ inline bool NoGuardIsHeld() {
 using Model = std::map<std::string, std::string>;
 
 /// "key=value " of everything that `iterator` shows.
-inline Model AllOf(Iterator& iterator) {
+inline Model AllOf(engine::Iterator& iterator) {
   Model all;
   for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) {
     all[std::string(iterator.key())] = std::string(iterator.value());

@@ -20,15 +20,15 @@ constexpr size_t kUpdatesAhead = 16;
 
 // One update on its way: the function, local or by number, and buffers that are used again.
 struct DbImpl::UpdateCall {
-  const UpdateFn* local = nullptr;
+  const engine::UpdateFn* local = nullptr;
   const WireUpdateFn* wire = nullptr;
-  const WriteOp* fill = nullptr;  // instead of a function: applied where nothing is known
+  const engine::WriteOp* fill = nullptr;  // instead of a function: applied where nothing is known
   uint32_t function = 0;
   Slice argument;
-  WriteProgress* progress = nullptr;
+  engine::WriteProgress* progress = nullptr;
   std::string present;  // a copy of the value that the function sees
   Slice present_slice;
-  std::shared_ptr<const BackingStore> base;  // to be asked, as nothing is known here
+  std::shared_ptr<const engine::BackingStore> base;  // to be asked, as nothing is known here
   bool base_asked = false;                // its answer never changes
   bool base_has = false;
   std::string base_value;
@@ -61,7 +61,7 @@ struct DbImpl::UpdateCall {
   }
 };
 
-Status DbImpl::Update(Slice key, const UpdateFn& update, WriteProgress* progress) {
+Status DbImpl::Update(Slice key, const engine::UpdateFn& update, engine::WriteProgress* progress) {
   key_locks_.Enable();
   QUIRE_RETURN_IF_ERROR(GoOn(progress));
   UpdateCall call;
@@ -144,7 +144,7 @@ Status DbImpl::LookForUpdate(Slice key, UpdateCall& call, const std::string** pr
 // Outside of the guard and the key's lock: it may open files and replay logs. Where it goes
 // meanwhile, all that it had is here.
 Status DbImpl::AskBackingStore(Slice key, UpdateCall& call) const {
-  const std::shared_ptr<const BackingStore> base = std::exchange(call.base, nullptr);
+  const std::shared_ptr<const engine::BackingStore> base = std::exchange(call.base, nullptr);
   const Status status = base->Get(key, [&call](size_t size) {
     call.base_value.resize(size);
     return call.base_value.data();
@@ -154,7 +154,7 @@ Status DbImpl::AskBackingStore(Slice key, UpdateCall& call) const {
   return call.base_asked || !HasBackingStore() ? Status() : status;
 }
 
-Status DbImpl::AddUpdated(WriteOp op, UpdateCall& call, UpdateOutcome* outcome) {
+Status DbImpl::AddUpdated(engine::WriteOp op, UpdateCall& call, UpdateOutcome* outcome) {
   const Status checked = CheckWrite(op.key, op.value.size());
   if (!checked.ok()) return call.Refuse(checked);
   call.user_bytes = op.key.size() + op.value.size();
@@ -172,7 +172,8 @@ Status DbImpl::AddUpdated(WriteOp op, UpdateCall& call, UpdateOutcome* outcome) 
   return Status();
 }
 
-Status DbImpl::AddLargeUpdated(const WriteOp& op, UpdateCall& call, UpdateOutcome* outcome) {
+Status DbImpl::AddLargeUpdated(const engine::WriteOp& op, UpdateCall& call,
+                               UpdateOutcome* outcome) {
   LargeValues large;
   QUIRE_RETURN_IF_ERROR(StoreLarge({op}, &large, &outcome->generation));
   if (outcome->generation != 0) return Status();
@@ -191,8 +192,8 @@ Status DbImpl::AddLargeUpdated(const WriteOp& op, UpdateCall& call, UpdateOutcom
 // Works off the operations of one batch from elsewhere, in order.
 class DbImpl::Applier {
  public:
-  Applier(DbImpl& db, const std::vector<WriteOp>& ops, const WireUpdateFn* update,
-          WriteProgress* progress)
+  Applier(DbImpl& db, const std::vector<engine::WriteOp>& ops, const WireUpdateFn* update,
+          engine::WriteProgress* progress)
       : db_(db), ops_(ops), fills_(update == nullptr), progress_(*progress) {
     call_.wire = update;
     call_.progress = progress;
@@ -233,7 +234,7 @@ class DbImpl::Applier {
 
   Status RunOneUpdate() {
     if (progress_.over >= asked_for_) AskAhead(progress_.over);
-    const WriteOp& op = ops_[progress_.over];
+    const engine::WriteOp& op = ops_[progress_.over];
     if (!*call_.wire || op.value.size() < sizeof(uint32_t)) {
       return call_.Refuse(
           Status(Code::kInvalidArgument, "a batch with updates, and nothing that runs them"));
@@ -283,12 +284,12 @@ class DbImpl::Applier {
   }
 
   Status RunGroup() {
-    std::vector<WriteOp> group;
+    std::vector<engine::WriteOp> group;
     uint64_t bytes = 0;
     uint64_t stored_bytes = 0;
     size_t next = progress_.over;
     while (next < ops_.size() && group.size() < kGroupOps && bytes < kGroupBytes) {
-      const WriteOp& op = ops_[next];
+      const engine::WriteOp& op = ops_[next];
       if (op.type == log::RecordType::kUpdate) break;
       const Status checked = db_.CheckOp(op);
       if (!checked.ok() && group.empty()) return call_.Refuse(checked);
@@ -309,23 +310,24 @@ class DbImpl::Applier {
   }
 
   DbImpl& db_;
-  const std::vector<WriteOp>& ops_;
+  const std::vector<engine::WriteOp>& ops_;
   const bool fills_;
-  WriteProgress& progress_;
+  engine::WriteProgress& progress_;
   UpdateCall call_;
   uint64_t last_lsn_ = 0;
   uint64_t user_bytes_ = 0;
   size_t asked_for_ = 0;
 };
 
-Status DbImpl::Apply(Slice batch_bytes, const WireUpdateFn& update, WriteProgress* progress) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<WriteOp> ops, DecodeBatch(batch_bytes));
+Status DbImpl::Apply(Slice batch_bytes, const WireUpdateFn& update,
+                     engine::WriteProgress* progress) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<engine::WriteOp> ops, engine::DecodeBatch(batch_bytes));
   if (update) key_locks_.Enable();
   return Applier(*this, ops, &update, progress).Run();
 }
 
-Status DbImpl::Fill(Slice batch_bytes, WriteProgress* progress) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<WriteOp> ops, DecodeBatch(batch_bytes));
+Status DbImpl::Fill(Slice batch_bytes, engine::WriteProgress* progress) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<engine::WriteOp> ops, engine::DecodeBatch(batch_bytes));
   key_locks_.Enable();
   return Applier(*this, ops, nullptr, progress).Run();
 }

@@ -23,9 +23,9 @@ Slice ReferenceBytes(const log::ValueRef& reference) {
   return Slice(reinterpret_cast<const char*>(&reference), sizeof reference);
 }
 
-uint64_t UserBytes(const std::vector<WriteOp>& ops) {
+uint64_t UserBytes(const std::vector<engine::WriteOp>& ops) {
   uint64_t bytes = 0;
-  for (const WriteOp& op : ops) bytes += op.key.size() + op.value.size();
+  for (const engine::WriteOp& op : ops) bytes += op.key.size() + op.value.size();
   return bytes;
 }
 
@@ -51,7 +51,7 @@ Status DbImpl::CheckWrite(Slice key, uint64_t value_size) const {
   return WriteStatusLocked();
 }
 
-Status DbImpl::CheckOp(const WriteOp& op) const {
+Status DbImpl::CheckOp(const engine::WriteOp& op) const {
   QUIRE_RETURN_IF_ERROR(CheckWrite(op.key, op.value.size()));
   if (op.type != log::RecordType::kRangeDelete) return Status();
   if (op.value.size() > log::kKeyBytesMax) {  // no table takes it
@@ -65,12 +65,12 @@ Status DbImpl::CheckOp(const WriteOp& op) const {
                                             " bytes: raise memtable_bytes");
 }
 
-uint64_t DbImpl::StoredBytes(const WriteOp& op) const {
+uint64_t DbImpl::StoredBytes(const engine::WriteOp& op) const {
   return log::RecordSize(op.key.size(),
                          Separated(op) ? sizeof(log::ValueRef) : op.value.size());
 }
 
-bool DbImpl::Separated(const WriteOp& op) const {
+bool DbImpl::Separated(const engine::WriteOp& op) const {
   if (op.type != log::RecordType::kPut) return false;
   return op.value.size() >= options_.value_separation_bytes_min ||
          (op.value.size() > sizeof(log::ValueRef) &&
@@ -89,7 +89,7 @@ Status DbImpl::AppendValue(Slice key, Slice value, log::ValueRef* reference) {
   return Status();
 }
 
-Status DbImpl::Separate(WriteOp* op, log::ValueRef* reference) {
+Status DbImpl::Separate(engine::WriteOp* op, log::ValueRef* reference) {
   QUIRE_RETURN_IF_ERROR(AppendValue(op->key, op->value, reference));
   op->type = log::RecordType::kValueRef;
   op->value = ReferenceBytes(*reference);
@@ -105,7 +105,7 @@ Status DbImpl::Delete(Slice key) { return WriteOne(log::RecordType::kDelete, key
 Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
   QUIRE_RETURN_IF_ERROR(CheckWrite(key, value.size()));
   if (value.size() >= kHoldUpBytes) {
-    WriteProgress progress;
+    engine::WriteProgress progress;
     return WriteGroup({{type, key, value}}, false, &progress);
   }
   while (true) {
@@ -122,7 +122,7 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
       const base::EpochGuard guard;
       if (!locked && key_locks_.enabled()) continue;
       const Version& version = versions_.Load();
-      WriteOp op{type, key, value};
+      engine::WriteOp op{type, key, value};
       log::ValueRef reference;
       const bool separated = Separated(op);
       const bool may_add = !separated || !FullOfValues(*version.active);
@@ -154,7 +154,7 @@ bool DbImpl::CountValue(PooledMemTable& memory, uint64_t value_bytes) const {
 
 // The write is done, whatever comes of this: a failure meets the one that finds no room.
 void DbImpl::RotateEarly(uint64_t full_generation, bool may_wait) {
-  WriteProgress progress;
+  engine::WriteProgress progress;
   progress.may_wait = may_wait;
   const Status rotated =
       base::OrOutOfMemory([&] { return MakeRoomForWrite(full_generation, &progress); });
@@ -167,17 +167,18 @@ Status DbImpl::DeleteRange(Slice begin, Slice end) {
   if (end < begin) {
     return Status(Code::kInvalidArgument, "the range's end lies before its begin");
   }
-  const WriteOp op{log::RecordType::kRangeDelete, begin, end};
+  const engine::WriteOp op{log::RecordType::kRangeDelete, begin, end};
   QUIRE_RETURN_IF_ERROR(CheckOp(op));
   if (begin == end) return Status();
-  WriteProgress progress;
+  engine::WriteProgress progress;
   return WriteGroup({op}, false, &progress);
 }
 
-Status DbImpl::Write(const WriteBatch& batch, WriteProgress* progress) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<WriteOp> ops, DecodeBatch(batch.bytes()));
+Status DbImpl::Write(const engine::WriteBatch& batch, engine::WriteProgress* progress) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<engine::WriteOp> ops,
+                         engine::DecodeBatch(batch.bytes()));
   if (ops.empty()) return Status();
-  for (const WriteOp& op : ops) {
+  for (const engine::WriteOp& op : ops) {
     QUIRE_RETURN_IF_ERROR(CheckOp(op));
     if (op.type == log::RecordType::kUpdate) {
       return Status(Code::kInvalidArgument, "an atomic batch takes no registered updates");
@@ -186,17 +187,17 @@ Status DbImpl::Write(const WriteBatch& batch, WriteProgress* progress) {
   return WriteGroup(ops, true, progress);
 }
 
-KeyLocks::Set DbImpl::LocksOf(const std::vector<WriteOp>& ops) const {
+KeyLocks::Set DbImpl::LocksOf(const std::vector<engine::WriteOp>& ops) const {
   KeyLocks::Set set;
   if (!key_locks_.enabled()) return set;
-  for (const WriteOp& op : ops) {
+  for (const engine::WriteOp& op : ops) {
     if (op.type == log::RecordType::kRangeDelete) return set.set();
     set.set(KeyLocks::IndexOf(base::HashKey(op.key)));
   }
   return set;
 }
 
-Status DbImpl::SeparateAll(const std::vector<WriteOp>& ops, SeparatedGroup* group) {
+Status DbImpl::SeparateAll(const std::vector<engine::WriteOp>& ops, SeparatedGroup* group) {
   group->references.resize(ops.size());
   group->ops = ops;
   for (size_t i = 0; i < ops.size(); ++i) {
@@ -208,14 +209,14 @@ Status DbImpl::SeparateAll(const std::vector<WriteOp>& ops, SeparatedGroup* grou
 }
 
 // Whether the copies of its values take so long that nobody may wait for them at a guard.
-bool DbImpl::MayHoldUp(const std::vector<WriteOp>& ops) const {
+bool DbImpl::MayHoldUp(const std::vector<engine::WriteOp>& ops) const {
   uint64_t bytes = 0;
-  for (const WriteOp& op : ops) bytes += Separated(op) ? op.value.size() : 0;
+  for (const engine::WriteOp& op : ops) bytes += Separated(op) ? op.value.size() : 0;
   return bytes >= kHoldUpBytes;
 }
 
 // `full_generation` is not 0: nothing was stored, since that MemTable refers to enough values.
-Status DbImpl::StoreLarge(const std::vector<WriteOp>& ops, LargeValues* large,
+Status DbImpl::StoreLarge(const std::vector<engine::WriteOp>& ops, LargeValues* large,
                           uint64_t* full_generation) {
   {
     const base::EpochGuard guard;
@@ -231,9 +232,10 @@ Status DbImpl::StoreLarge(const std::vector<WriteOp>& ops, LargeValues* large,
   return stored;
 }
 
-Status DbImpl::TryGroup(const Version& version, const std::vector<WriteOp>& ops, bool atomic,
-                        GroupOutcome* outcome) {
-  if (std::none_of(ops.begin(), ops.end(), [this](const WriteOp& op) { return Separated(op); })) {
+Status DbImpl::TryGroup(const Version& version, const std::vector<engine::WriteOp>& ops,
+                        bool atomic, GroupOutcome* outcome) {
+  if (std::none_of(ops.begin(), ops.end(),
+                   [this](const engine::WriteOp& op) { return Separated(op); })) {
     return TryInline(version, ops, 0, atomic, outcome);
   }
   if (FullOfValues(*version.active)) return Status();
@@ -243,7 +245,7 @@ Status DbImpl::TryGroup(const Version& version, const std::vector<WriteOp>& ops,
 }
 
 // `value_bytes`: of the values that `ops` refer to.
-Status DbImpl::TryInline(const Version& version, const std::vector<WriteOp>& ops,
+Status DbImpl::TryInline(const Version& version, const std::vector<engine::WriteOp>& ops,
                          uint64_t value_bytes, bool atomic, GroupOutcome* outcome) {
   if (atomic && MemTable::BatchBytes(ops, true) > record_bytes_max_) {
     return Status(Code::kInvalidArgument, "the batch takes " +
@@ -257,15 +259,16 @@ Status DbImpl::TryInline(const Version& version, const std::vector<WriteOp>& ops
   return Status();
 }
 
-Status DbImpl::WriteGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress) {
+Status DbImpl::WriteGroup(const std::vector<engine::WriteOp>& ops, bool atomic,
+                          engine::WriteProgress* progress) {
   uint64_t lsn = 0;
   QUIRE_RETURN_IF_ERROR(GoOn(progress));
   QUIRE_RETURN_IF_ERROR(AddGroup(ops, atomic, progress, &lsn));
   return Committed(UserBytes(ops), lsn);
 }
 
-Status DbImpl::AddGroup(const std::vector<WriteOp>& ops, bool atomic, WriteProgress* progress,
-                        uint64_t* lsn) {
+Status DbImpl::AddGroup(const std::vector<engine::WriteOp>& ops, bool atomic,
+                        engine::WriteProgress* progress, uint64_t* lsn) {
   const bool apart = MayHoldUp(ops);
   LargeValues large;
   while (true) {

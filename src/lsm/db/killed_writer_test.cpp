@@ -70,7 +70,7 @@ void DieIn(const std::function<void()>& body) {
 using log::RecordType;
 using Write = std::function<bool(MemTable& table, Slice deadly)>;
 
-std::vector<WriteOp> Ops(Slice deadly) {
+std::vector<engine::WriteOp> Ops(Slice deadly) {
   return {{RecordType::kPut, "1st", "first"},
           {RecordType::kPut, "bbbb", deadly},
           {RecordType::kPut, "last", deadly}};
@@ -129,13 +129,13 @@ TEST(KilledWriter, LeavesAPieceThatAReplayStepsOver) {
 
 struct Owner {
   explicit Owner(const std::string& directory) : executor(base::NewManualExecutor()) {
-    DbEnvironment environment;
+    engine::EngineEnvironment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor.get();
     StorageOptions options;
     options.value_separation_bytes_min = 64 << 20;
     Result<std::unique_ptr<Db>> opened =
-        Db::Open(environment, directory, options, OpenFlags::kOpenOrCreate);
+        Db::Open(environment, directory, options, engine::OpenFlags::kOpenOrCreate);
     status = opened.status();
     if (opened.ok()) db = std::move(*opened);
   }

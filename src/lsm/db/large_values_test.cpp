@@ -96,7 +96,7 @@ TEST_P(ALargeValueBesideItsKey, HoldsUpNobodyWhileItIsReadFromMemory) {
 TEST_P(ALargeValueBesideItsKey, IsUpdated) {
   for (const bool flushed : {false, true}) {
     PutAndFlush(flushed);
-    WriteProgress progress;
+    engine::WriteProgress progress;
     ASSERT_OK(test_->Update(
         "large",
         [](Slice, const Slice* present, std::string* updated) {
@@ -130,8 +130,8 @@ TEST_P(ALargeValueBesideItsKey, HoldsUpNobodyWhileAReaderReadsIt) {
 TEST_P(ALargeValueBesideItsKey, HoldsUpNobodyWhileANeighbourReadsIt) {
   if (QUIRE_THREAD_SANITIZER) GTEST_SKIP() << "two mappings are one memory";
   const auto reader =
-      PeerReader::Open(test_.fs(), "/db", test_->region_name(), test_->region_bytes(), Options(),
-                       table::NewBlockCache(GetParam().cache_bytes));
+      OpenPeerReader(test_.fs(), {"/db", test_->region_name(), test_->region_bytes()},
+                     {Options(), table::NewBlockCache(GetParam().cache_bytes)});
   ASSERT_OK(reader.status());
   for (const size_t size : {size_t{1} << 20, size_t{3} << 20}) {
     for (const bool flushed : {false, true}) {

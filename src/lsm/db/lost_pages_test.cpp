@@ -24,10 +24,10 @@ class LostPages : public ::testing::Test {
   Status Open() {
     StorageOptions options = SmallOptions();
     options.memtable_bytes = 2 << 20;
-    DbEnvironment environment;
+    engine::EngineEnvironment environment;
     environment.fs = &fs_;
     environment.executor = executor_.get();
-    auto opened = Db::Open(environment, place_, options, OpenFlags::kOpenOrCreate);
+    auto opened = Db::Open(environment, place_, options, engine::OpenFlags::kOpenOrCreate);
     if (opened.ok()) db_ = std::move(*opened);
     return opened.status();
   }

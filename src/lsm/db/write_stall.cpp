@@ -24,20 +24,20 @@ constexpr uint64_t kFlushSlackBytes = 1 << 20;
 }  // namespace
 
 Status DbImpl::MakeRoomForWrite(uint64_t full_generation) {
-  WriteProgress progress;
+  engine::WriteProgress progress;
   return MakeRoomForWrite(full_generation, &progress);
 }
 
 // Of a write that stopped for lack of room. Until there is room nothing of it is tried: a large
 // value would be stored once more by each attempt.
-Status DbImpl::GoOn(WriteProgress* progress) {
+Status DbImpl::GoOn(engine::WriteProgress* progress) {
   progress->waits = false;
   if (progress->full_generation == 0) return Status();
   counters_.Add(StorageCounter::kStallNs, io::RealClock().NowNs() - progress->stopped_ns);
   return MakeRoomForWrite(std::exchange(progress->full_generation, 0), progress);
 }
 
-DbImpl::Room DbImpl::LookForRoomLocked(WriteProgress* progress) const {
+DbImpl::Room DbImpl::LookForRoomLocked(engine::WriteProgress* progress) const {
   Room room;
   room.queue_full =
       versions_.current()->immutables.size() >= static_cast<size_t>(options_.flushing_queue_length);
@@ -53,7 +53,7 @@ DbImpl::Room DbImpl::LookForRoomLocked(WriteProgress* progress) const {
 }
 
 // At return another MemTable than that of `full_generation` is active; or the write waits.
-Status DbImpl::MakeRoomForWrite(uint64_t full_generation, WriteProgress* progress) {
+Status DbImpl::MakeRoomForWrite(uint64_t full_generation, engine::WriteProgress* progress) {
   VersionSet::Change change(versions_);
   while (true) {
     QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
@@ -142,7 +142,8 @@ Status DbImpl::RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retrie
 }
 
 // Waits until something changes, unless the write must not wait.
-Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock, WriteProgress* progress) {
+Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock,
+                                 engine::WriteProgress* progress) {
   if (!shortage_.ok()) QUIRE_RETURN_IF_ERROR(RetryFlushLocked(lock, &progress->flush_retried));
   io::Clock& clock = io::RealClock();
   const uint64_t begin_ns = clock.NowNs();

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/sync_point.h"
+#include "engine/write_batch.h"
 #include "lsm/db/db_test_support.h"
-#include "lsm/memtable/write_batch.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::lsm::write_stall_test {
@@ -40,8 +40,8 @@ class RoomTest : public testing::Test {
   }
 
   // Applies a batch of puts with an update of "counter" in their midst.
-  Status Apply(int number, WriteProgress* progress) {
-    WriteBatch batch;
+  Status Apply(int number, engine::WriteProgress* progress) {
+    engine::WriteBatch batch;
     for (int i = 0; i < kPuts; ++i) {
       batch.Put(KeyOf(number, i), std::string(200, 'v'));
       if (i == kPuts / 2) batch.Update("counter", 1, "");
@@ -59,7 +59,7 @@ class RoomTest : public testing::Test {
   }
   // Goes on until it is over.
   template <typename Write>
-  Status Finish(const Write& write, WriteProgress* progress) {
+  Status Finish(const Write& write, engine::WriteProgress* progress) {
     Status status;
     do {
       status = write(progress);
@@ -77,9 +77,9 @@ class RoomTest : public testing::Test {
 TEST_F(RoomTest, ABatchStopsAndGoesOnWhereItStopped) {
   int stopped = 0;
   for (int number = 0; number < kBatches; ++number) {
-    WriteProgress progress;
+    engine::WriteProgress progress;
     progress.may_wait = false;
-    const auto apply = [&](WriteProgress* of) { return Apply(number, of); };
+    const auto apply = [&](engine::WriteProgress* of) { return Apply(number, of); };
     Status status = apply(&progress);
     if (progress.waits) {
       ++stopped;
@@ -109,12 +109,12 @@ TEST_F(RoomTest, ABatchStopsAndGoesOnWhereItStopped) {
 
 // Of a write that waits nothing is tried: a large value would be stored by each attempt.
 TEST_F(RoomTest, AWriteThatWaitsStoresNothing) {
-  WriteProgress progress;
+  engine::WriteProgress progress;
   progress.may_wait = false;
-  WriteBatch batch;
+  engine::WriteBatch batch;
   batch.Put("small", std::string(200, 's'));
   batch.Put("large", std::string(1000, 'l'));
-  const auto write = [&](WriteProgress* of) { return test_->Write(batch, of); };
+  const auto write = [&](engine::WriteProgress* of) { return test_->Write(batch, of); };
   while (!progress.waits) {
     const Status status = write(&progress);
     if (!progress.waits) ASSERT_OK(status);
@@ -149,9 +149,9 @@ TEST_F(RoomTest, AllWritersWaitForRoomForTheirValues) {
         if (i % 2 == 0) {
           EXPECT_OK(test_->Put(key, std::string(kValueBytes, 'v')));
         } else {
-          WriteBatch batch;
+          engine::WriteBatch batch;
           batch.Put(key, std::string(kValueBytes, 'v'));
-          WriteProgress progress;
+          engine::WriteProgress progress;
           EXPECT_OK(test_->Write(batch, &progress));
         }
         stored += kValueBytes;
@@ -172,16 +172,16 @@ TEST_F(RoomTest, AllWritersWaitForRoomForTheirValues) {
 TEST_F(RoomTest, AnUpdateRunsItsFunctionOnce) {
   int calls = 0;
   int updates = 0;
-  const UpdateFn add = [&](Slice, const Slice*, std::string* updated) {
+  const engine::UpdateFn add = [&](Slice, const Slice*, std::string* updated) {
     ++calls;
     updated->assign(std::to_string(calls)).append(200, 'u');
     return true;
   };
   bool stopped = false;
   while (!stopped) {
-    WriteProgress progress;
+    engine::WriteProgress progress;
     progress.may_wait = false;
-    const auto update = [&](WriteProgress* of) {
+    const auto update = [&](engine::WriteProgress* of) {
       return test_->Update("key" + std::to_string(updates), add, of);
     };
     Status status = update(&progress);
@@ -231,13 +231,13 @@ class FastWriter final : public base::SyncPointListener {
 TEST(WriteBesideIterators, ThatMustNotWaitStops) {
   TestDb test(SmallOptions(), 1);
   ASSERT_OK(test.Open());
-  std::vector<std::unique_ptr<Iterator>> held;
+  std::vector<std::unique_ptr<engine::Iterator>> held;
   int stopped = 0;
   for (int number = 0; number < kBatches; ++number) {
     held.push_back(test->NewIterator({}));
-    WriteBatch batch;
+    engine::WriteBatch batch;
     for (int i = 0; i < kPuts; ++i) batch.Put(KeyOf(number, i), std::string(200, 'v'));
-    WriteProgress progress;
+    engine::WriteProgress progress;
     progress.may_wait = false;
     ASSERT_OK(test->WaitIdle());  // so it is not the flushes that are waited for
     Status status = test->Write(batch, &progress);

@@ -13,9 +13,9 @@
 #include "base/hash.h"
 #include "base/log_sink.h"
 #include "base/sync_point.h"
+#include "engine/writer.h"
 #include "log/room.h"
 #include "lsm/memtable/memtable_views.h"
-#include "lsm/memtable/writer.h"
 
 namespace quire::lsm {
 namespace {
@@ -113,7 +113,7 @@ MemTable::MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint
 
 MemTable::~MemTable() = default;
 
-bool MemTable::Add(const WriteOp& op, uint64_t* lsn) {
+bool MemTable::Add(const engine::WriteOp& op, uint64_t* lsn) {
   index_->tail.PrepareToReserve();
   const bool range_delete = op.type == log::RecordType::kRangeDelete;
   const uint64_t hash = base::HashKey(op.key);
@@ -239,7 +239,7 @@ bool MemTable::TakeKeys(uint64_t keys) {
 // The reservation is done with. A thread that writes alone also notes how far the log is complete;
 // where several write, the line of that note would be one more for them to meet in.
 void MemTable::Finish(uint64_t offset, uint64_t size, uint64_t last) {
-  ThisWriter().LastIn(number_) = {number_, last};
+  engine::ThisWriter().LastIn(number_) = {number_, last};
   log::SegmentTail::Stripe& stripe = index_->tail.OwnStripe();
   stripe.last.store(last, std::memory_order_release);
   stripe.finished.fetch_add(size, std::memory_order_release);
@@ -254,9 +254,9 @@ void MemTable::Finish(uint64_t offset, uint64_t size, uint64_t last) {
   if (end != 0) log::MarkComplete(data_, generation_, end);
 }
 
-uint64_t MemTable::BatchBytes(const std::vector<WriteOp>& ops, bool atomic) {
+uint64_t MemTable::BatchBytes(const std::vector<engine::WriteOp>& ops, bool atomic) {
   uint64_t bytes = 0;
-  for (const WriteOp& op : ops) bytes += log::RecordSize(op.key.size(), op.value.size());
+  for (const engine::WriteOp& op : ops) bytes += log::RecordSize(op.key.size(), op.value.size());
   if (atomic) {
     if (bytes > std::numeric_limits<uint32_t>::max()) return std::numeric_limits<uint64_t>::max();
     bytes += kBatchBeginBytes;
@@ -264,10 +264,10 @@ uint64_t MemTable::BatchBytes(const std::vector<WriteOp>& ops, bool atomic) {
   return std::max(bytes, ops.size() * kBytesPerBatchKey);
 }
 
-bool MemTable::AddBatch(const std::vector<WriteOp>& ops, bool atomic, uint64_t* last_lsn) {
+bool MemTable::AddBatch(const std::vector<engine::WriteOp>& ops, bool atomic, uint64_t* last_lsn) {
   uint64_t keys = 0;
   uint64_t bytes = atomic ? kBatchBeginBytes : 0;
-  for (const WriteOp& op : ops) {
+  for (const engine::WriteOp& op : ops) {
     bytes += log::RecordSize(op.key.size(), op.value.size());
     if (op.type != log::RecordType::kRangeDelete) ++keys;
   }
@@ -296,7 +296,7 @@ bool MemTable::AddBatch(const std::vector<WriteOp>& ops, bool atomic, uint64_t* 
 
 // The last record that this writer has finished, or one of another writer; 0: none is known.
 uint64_t MemTable::LastFinished() const {
-  const Writer::Record& mine = ThisWriter().LastIn(number_);
+  const engine::Writer::Record& mine = engine::ThisWriter().LastIn(number_);
   if (mine.table == number_) [[likely]] return mine.offset;
   const uint64_t own = index_->tail.OwnStripe().last.load(std::memory_order_acquire);
   if (own != 0) return own;
@@ -318,7 +318,7 @@ void MemTable::NamePredecessor(uint64_t offset, uint64_t predecessor) {
   if (predecessor != 0) log::SetPredecessor(data_ + offset, Units(offset - predecessor));
 }
 
-void MemTable::WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch,
+void MemTable::WriteRecord(uint64_t offset, const engine::WriteOp& op, uint32_t batch,
                            uint64_t predecessor) {
   char* const record = data_ + offset;
   // A member of a batch lies in a piece that was marked as a whole.
@@ -331,11 +331,12 @@ void MemTable::WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch,
 
 // Writes the records of a batch, up to `end`; the offset of the last. Those of one that is not
 // atomic are finished one after the other: before each, what follows it is marked.
-uint64_t MemTable::WriteRecords(uint64_t offset, uint64_t end, const std::vector<WriteOp>& ops,
-                                bool atomic, uint64_t predecessor) {
+uint64_t MemTable::WriteRecords(uint64_t offset, uint64_t end,
+                                const std::vector<engine::WriteOp>& ops, bool atomic,
+                                uint64_t predecessor) {
   uint64_t at = offset + (atomic ? kBatchBeginBytes : 0);
   uint64_t last = atomic ? 0 : predecessor;
-  for (const WriteOp& op : ops) {
+  for (const engine::WriteOp& op : ops) {
     const uint64_t next = at + log::RecordSize(op.key.size(), op.value.size());
     if (!atomic) MarkBegun(next, end - next);
     WriteRecord(at, op, atomic ? Units(at - offset) : 0, atomic ? 0 : last);
@@ -352,7 +353,7 @@ uint64_t MemTable::WriteRecords(uint64_t offset, uint64_t end, const std::vector
 }
 
 // Indexes the records of a batch, the first of which lies at `offset`; how many keys were new.
-uint64_t MemTable::LinkRecords(uint64_t offset, const std::vector<WriteOp>& ops) {
+uint64_t MemTable::LinkRecords(uint64_t offset, const std::vector<engine::WriteOp>& ops) {
   uint64_t new_keys = 0;
   uint64_t hashes[kLinkAhead];
   for (size_t begin = 0; begin < ops.size(); begin += kLinkAhead) {
@@ -362,7 +363,7 @@ uint64_t MemTable::LinkRecords(uint64_t offset, const std::vector<WriteOp>& ops)
       __builtin_prefetch(&slots_[hashes[i - begin] & mask_], 1);
     }
     for (size_t i = begin; i < end; ++i) {
-      const WriteOp& op = ops[i];
+      const engine::WriteOp& op = ops[i];
       if (op.type == log::RecordType::kRangeDelete) {
         LinkRangeDelete(offset);
       } else if (LinkKey(offset, op.key, hashes[i - begin])) {

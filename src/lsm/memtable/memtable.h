@@ -20,6 +20,7 @@
 #include <mutex>
 #include <vector>
 
+#include "engine/write_batch.h"
 #include "log/record.h"
 #include "log/segment.h"
 #include "quire/slice.h"
@@ -54,13 +55,6 @@ uint64_t IndexBytes(uint64_t segment_bytes);
 /// Whether the memory of an index, zero at first, was never a MemTable's.
 bool IndexIsUnused(const char* index);
 
-/// One operation of a write.
-struct WriteOp {
-  log::RecordType type;
-  Slice key;
-  Slice value;
-};
-
 class SortedView;
 
 class MemTable {
@@ -77,13 +71,14 @@ class MemTable {
   /// Appends and indexes one record. False: no room (segment or index). The MemTable is closed:
   /// rotate and try again; or it is empty and open: RoomFailure() says why it cannot hold the
   /// record, and no other would. `lsn` (may be null) gets the record's.
-  [[nodiscard]] bool Add(const WriteOp& op, uint64_t* lsn);
+  [[nodiscard]] bool Add(const engine::WriteOp& op, uint64_t* lsn);
   /// The same for several, in order, one after another in the segment. `atomic`: all are seen, and
   /// recovered, or none. False: none was stored.
-  [[nodiscard]] bool AddBatch(const std::vector<WriteOp>& ops, bool atomic, uint64_t* last_lsn);
+  [[nodiscard]] bool AddBatch(const std::vector<engine::WriteOp>& ops, bool atomic,
+                              uint64_t* last_lsn);
   /// Bytes a batch takes: to be checked against segment_bytes - log::kSegmentHeaderBytes before it
   /// is tried. What is not more fits an empty MemTable (the index's room is counted in).
-  static uint64_t BatchBytes(const std::vector<WriteOp>& ops, bool atomic);
+  static uint64_t BatchBytes(const std::vector<engine::WriteOp>& ops, bool atomic);
 
   /// The newest version at or below `snapshot`, range tombstones applied: kDeleted also hides what
   /// older sources have.
@@ -152,15 +147,16 @@ class MemTable {
   void MakePresentTo(uint64_t end);
   uint64_t MarkBegun(uint64_t offset, uint64_t size);
   void NamePredecessor(uint64_t offset, uint64_t predecessor);
-  void WriteRecord(uint64_t offset, const WriteOp& op, uint32_t batch, uint64_t predecessor);
+  void WriteRecord(uint64_t offset, const engine::WriteOp& op, uint32_t batch,
+                   uint64_t predecessor);
   void Finish(uint64_t offset, uint64_t size, uint64_t last);
   bool LinkKey(uint64_t offset, Slice key, uint64_t hash);
   void LinkVersion(IndexSlot& slot, uint64_t word, uint32_t mine);
   void LinkBehind(uint32_t newer, uint32_t mine);
   void LinkRangeDelete(uint64_t offset);
-  uint64_t WriteRecords(uint64_t offset, uint64_t end, const std::vector<WriteOp>& ops, bool atomic,
-                        uint64_t predecessor);
-  uint64_t LinkRecords(uint64_t offset, const std::vector<WriteOp>& ops);
+  uint64_t WriteRecords(uint64_t offset, uint64_t end, const std::vector<engine::WriteOp>& ops,
+                        bool atomic, uint64_t predecessor);
+  uint64_t LinkRecords(uint64_t offset, const std::vector<engine::WriteOp>& ops);
   bool Visible(uint32_t record) const;
   uint64_t AdoptedSlots() const;
   uint32_t FindNewest(Slice key, uint64_t hash) const;

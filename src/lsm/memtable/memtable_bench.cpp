@@ -27,8 +27,8 @@
 #include "io/ipc/shared_memory.h"
 #include "lsm/db/db.h"
 #include "lsm/memtable/memtable.h"
-#include "lsm/peer/peer_reader.h"
 #include "lsm/memtable/sorted_view.h"
+#include "lsm/peer/peer_reader.h"
 
 namespace quire::lsm {
 namespace {
@@ -297,7 +297,7 @@ class Bench {
 
   void GetByNeighbour() {
     const auto executor = base::NewThreadPool(1, "bench").value();
-    DbEnvironment environment;
+    engine::EngineEnvironment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor.get();
     environment.share_memory = true;
@@ -305,11 +305,11 @@ class Bench {
     options.memtable_bytes = memory_.bytes;
     options.flushing_queue_length = 1;
     const std::string directory = memory_.path + "-db";
-    auto db = Require(Db::Open(environment, directory, options, OpenFlags::kMustNotExist));
+    auto db = Require(Db::Open(environment, directory, options, engine::OpenFlags::kMustNotExist));
     for (uint64_t i = 0; i < settings_.count; ++i) Require(db->Put(keys_[i], value_));
-    const auto reader =
-        Require(PeerReader::Open(io::PosixFileSystem(), directory, db->region_name(),
-                                 db->region_bytes(), options, table::NewBlockCache(kMiB)));
+    const auto reader = Require(OpenPeerReader(io::PosixFileSystem(),
+                                               {directory, db->region_name(), db->region_bytes()},
+                                               {options, table::NewBlockCache(kMiB)}));
     std::vector<Time> times;
     std::string value;
     const BufferAllocator allocate = Into(&value);

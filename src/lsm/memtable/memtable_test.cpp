@@ -16,9 +16,9 @@
 
 #include "base/coding.h"
 #include "base/random.h"
+#include "engine/write_batch.h"
 #include "io/files/page_memory.h"
 #include "lsm/memtable/memtable_testing.h"
-#include "lsm/memtable/write_batch.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::lsm::memtable_test {
@@ -143,7 +143,7 @@ TEST(MemTable, IsFullAfterSoManyRangeTombstones) {
 
 TEST(MemTable, ABatchThatFitsAnEmptyTableByItsBytesFitsIt) {
   Holder table(1 << 16);
-  std::vector<WriteOp> ops;
+  std::vector<engine::WriteOp> ops;
   std::vector<std::string> keys;
   const uint64_t room = (1 << 16) - log::kSegmentHeaderBytes;
   for (int i = 0; i < 5000; ++i) keys.push_back(std::to_string(i));
@@ -156,7 +156,7 @@ TEST(MemTable, ABatchThatFitsAnEmptyTableByItsBytesFitsIt) {
   ASSERT_GT(ops.size(), 500u);
   uint64_t lsn = 0;
   EXPECT_TRUE(table->AddBatch(ops, true, &lsn));
-  for (const WriteOp& op : ops) ASSERT_EQ(Get(*table, op.key).state, State::kValue);
+  for (const engine::WriteOp& op : ops) ASSERT_EQ(Get(*table, op.key).state, State::kValue);
   EXPECT_EQ(Get(*table, ops.back().key).lsn, lsn);
   EXPECT_EQ(table->key_count(), ops.size());
 }
@@ -281,10 +281,10 @@ TEST(SortedKeys, SortsKeysWhoseDifferenceLiesAnywhere) {
 class Model {
  public:
   struct Write {
-    WriteOp op;
+    engine::WriteOp op;
     uint64_t lsn;
   };
-  void Add(const WriteOp& op, uint64_t lsn) {
+  void Add(const engine::WriteOp& op, uint64_t lsn) {
     // The slices of the op point into strings that the model keeps.
     keep_.push_back(std::make_unique<std::pair<std::string, std::string>>(op.key, op.value));
     writes_.push_back({{op.type, keep_.back()->first, keep_.back()->second}, lsn});
@@ -343,7 +343,7 @@ std::string RandomKey(base::Random& random) {
   return "k" + std::to_string(random.Below(60)) + std::string(random.Below(3), 'x');
 }
 
-WriteOp RandomOp(base::Random& random, std::vector<std::string>* keep) {
+engine::WriteOp RandomOp(base::Random& random, std::vector<std::string>* keep) {
   keep->reserve(1000);  // the slices must stay valid
   keep->push_back(RandomKey(random));
   const Slice key = keep->back();
@@ -470,12 +470,12 @@ TEST(MemTable, AnswersLikeAModelAtEverySnapshotAndInEveryView) {
         std::vector<std::string> keep;
         uint64_t lsn = 0;
         if (!random.OneIn(10)) {
-          const WriteOp op = RandomOp(random, &keep);
+          const engine::WriteOp op = RandomOp(random, &keep);
           ASSERT_TRUE(table->Add(op, &lsn));
           model.Add(op, lsn);
           continue;
         }
-        std::vector<WriteOp> ops;
+        std::vector<engine::WriteOp> ops;
         for (uint64_t n = 1 + random.Below(20); n > 0; --n) ops.push_back(RandomOp(random, &keep));
         ASSERT_TRUE(table->AddBatch(ops, random.OneIn(2), &lsn));
         // The last LSN is known; the first follows from the sizes.
@@ -483,7 +483,7 @@ TEST(MemTable, AnswersLikeAModelAtEverySnapshotAndInEveryView) {
         for (size_t j = 0; j + 1 < ops.size(); ++j) {
           first -= log::RecordSize(ops[j].key.size(), ops[j].value.size());
         }
-        for (const WriteOp& op : ops) {
+        for (const engine::WriteOp& op : ops) {
           model.Add(op, first);
           first += log::RecordSize(op.key.size(), op.value.size());
         }
@@ -514,7 +514,7 @@ TEST(MemTable, AdoptedFromTheLogItAnswersTheSame) {
     for (int i = 0; i < 500; ++i) {
       std::vector<std::string> keep;
       uint64_t lsn = 0;
-      const WriteOp op = RandomOp(random, &keep);
+      const engine::WriteOp op = RandomOp(random, &keep);
       ASSERT_TRUE(first->AddBatch({op}, random.OneIn(2), &lsn));
       model.Add(op, lsn);
     }
@@ -547,7 +547,7 @@ TEST(MemTable, AdoptedItAnswersTheSameFromAnIndexForItsKeys) {
     uint64_t end = log::kSegmentHeaderBytes;
     for (int i = 0; i < count; ++i) {
       std::vector<std::string> keep;
-      const WriteOp op = RandomOp(random, &keep);
+      const engine::WriteOp op = RandomOp(random, &keep);
       log::EncodeRecord(table.data() + end, op.type, op.key, op.value, 0);
       ASSERT_OK(table->Adopt(end));
       model.Add(op, kBaseLsn + end);
@@ -608,59 +608,6 @@ TEST(MemTable, ASegmentWithMoreKeysThanAnyMemTableTakesIsCorruption) {
     status = table->Adopt(at);
   }
   EXPECT_EQ(status.code(), Code::kCorruption);
-}
-
-// --- write batches ----------------------------------------------------------------------------
-
-TEST(WriteBatch, GivesBackItsOperationsFromAnyPlaceInMemory) {
-  WriteBatch batch;
-  batch.Put("key", "value");
-  batch.Put("empty", "");
-  batch.Delete("gone");
-  batch.DeleteRange("a", "b");
-  batch.Update("count", 7, "argument");
-  EXPECT_EQ(batch.count(), 5u);
-  for (size_t shift = 0; shift < 8; ++shift) {
-    const std::string moved = std::string(shift, 'x') + batch.bytes();
-    const auto ops = DecodeBatch(Slice(moved).substr(shift));
-    ASSERT_TRUE(ops.ok()) << ops.status().ToString();
-    ASSERT_EQ(ops->size(), 5u);
-    EXPECT_EQ((*ops)[0].type, RecordType::kPut);
-    EXPECT_EQ((*ops)[0].key, "key");
-    EXPECT_EQ((*ops)[0].value, "value");
-    EXPECT_EQ((*ops)[1].value, "");
-    EXPECT_EQ((*ops)[2].type, RecordType::kDelete);
-    EXPECT_EQ((*ops)[3].type, RecordType::kRangeDelete);
-    EXPECT_EQ((*ops)[3].value, "b");
-    EXPECT_EQ((*ops)[4].type, RecordType::kUpdate);
-    EXPECT_EQ((*ops)[4].value, Slice("\7\0\0\0argument", 12));
-  }
-  batch.Clear();
-  EXPECT_EQ(batch.count(), 0u);
-  EXPECT_TRUE(DecodeBatch(batch.bytes())->empty());
-}
-
-TEST(WriteBatch, WhatIsNoBatchIsCorruption) {
-  WriteBatch batch;
-  batch.Put("key", "value");
-  batch.Update("count", 7, "");
-  const std::string good = batch.bytes();
-  for (size_t size = 1; size < good.size(); ++size) {
-    if (size == 32) continue;  // the first operation alone
-    EXPECT_EQ(DecodeBatch(Slice(good).substr(0, size)).status().code(), Code::kCorruption) << size;
-  }
-  const auto code_with = [&good](size_t at, char byte) {
-    std::string bytes = good;
-    bytes[at] = byte;
-    return DecodeBatch(bytes).status().code();
-  };
-  EXPECT_EQ(code_with(22, 0), Code::kCorruption) << "no such type";
-  EXPECT_EQ(code_with(22, 4), Code::kCorruption) << "references are not for others to make";
-  EXPECT_EQ(code_with(22, 5), Code::kCorruption) << "batches do not nest";
-  EXPECT_EQ(code_with(22, 2), Code::kCorruption) << "a delete with a value";
-  EXPECT_EQ(code_with(23, 1), Code::kCorruption) << "flags";
-  EXPECT_EQ(code_with(15, 127), Code::kCorruption) << "a value larger than the batch";
-  EXPECT_EQ(code_with(32 + 12, 3), Code::kCorruption) << "an update without its function";
 }
 
 }  // namespace

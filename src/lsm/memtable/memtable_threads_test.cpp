@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "engine/writer.h"
 #include "lsm/memtable/memtable_testing.h"
-#include "lsm/memtable/writer.h"
 
 namespace quire::lsm::memtable_threads_test {
 namespace {
@@ -185,7 +185,7 @@ TEST(MemTable, ABatchIsSeenWholeAtEverySnapshot) {
         const std::string value = std::to_string(i * 2 + t);
         std::vector<std::string> keys;
         for (uint64_t k = 0; k < kKeys; ++k) keys.push_back("k" + std::to_string(k));
-        std::vector<WriteOp> ops;
+        std::vector<engine::WriteOp> ops;
         if (i % 200 == 0) ops.push_back({RecordType::kRangeDelete, "k", "l"});
         for (const std::string& key : keys) ops.push_back({RecordType::kPut, key, value});
         if (!table->AddBatch(ops, true, nullptr)) std::abort();
@@ -255,7 +255,7 @@ TEST(MemTable, ManyThreadsFillItToItsLimitWithoutAHole) {
           const std::string key = std::to_string(t) + "-" + std::to_string(i);
           const std::string value(random.Below(300), 'v');
           const bool batch = random.OneIn(8);
-          const WriteOp op = {RecordType::kPut, key, value};
+          const engine::WriteOp op = {RecordType::kPut, key, value};
           if (batch ? !table->AddBatch({op}, true, nullptr) : !table->Add(op, nullptr)) return;
           added.fetch_add(1);
         }
@@ -332,16 +332,16 @@ TEST(MemTable, AThreadNamesItsOwnLastRecordHoweverManyThreadsThereAre) {
 TEST(MemTable, WhatThreadsWriteForAnotherNamesThatWritersLastRecord) {
   for (const bool mine : {false, true}) {
     Holder table;
-    Writer other;
+    engine::Writer other;
     std::thread([&] { Put(*table, "a", ""); }).join();  // nobody writes alone
     const uint64_t own = Put(*table, "my first", "") - kBaseLsn;
     uint64_t first = 0;
     std::thread([&] {
-      const WritesFor writes_for(&other);
+      const engine::WritesFor writes_for(&other);
       first = Put(*table, "its first", "") - kBaseLsn;
     }).join();
     {
-      const WritesFor writes_for(&other);
+      const engine::WritesFor writes_for(&other);
       Put(*table, "its second", "");
     }
     Put(*table, "my second", "");

@@ -53,7 +53,7 @@ class Subject {
   }
 
   void CompareAll() {
-    const std::unique_ptr<Iterator> iterator = db_->NewIterator({});
+    const std::unique_ptr<engine::Iterator> iterator = db_->NewIterator({});
     auto expected = model_.begin();
     for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next(), ++expected) {
       QUIRE_CHECK(expected != model_.end() && iterator->key() == expected->first &&
@@ -120,7 +120,7 @@ class Subject {
 
   void Open() {
     Result<std::unique_ptr<Db>> opened =
-        Db::Open(environment_, "/db", options_, OpenFlags::kOpenOrCreate);
+        Db::Open(environment_, "/db", options_, engine::OpenFlags::kOpenOrCreate);
     Expect(opened.status());
     db_ = std::move(*opened);
   }
@@ -148,7 +148,7 @@ class Subject {
   StorageOptions options_;
   std::unique_ptr<io::SimFileSystem> fs_ = io::NewSimFileSystem();
   std::unique_ptr<base::Executor> executor_ = base::NewManualExecutor();
-  DbEnvironment environment_;
+  engine::EngineEnvironment environment_;
   std::unique_ptr<Db> db_;
   std::map<std::string, std::string> model_;
   uint64_t writes_ = 0;

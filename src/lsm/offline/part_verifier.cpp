@@ -62,19 +62,19 @@ class SegmentWalk {
 
 }  // namespace
 
-PartVerifier::PartVerifier(io::FileSystem& fs, std::string directory)
+TablesVerifier::TablesVerifier(io::FileSystem& fs, std::string directory)
     : fs_(fs), directory_(std::move(directory)), cache_(table::NewBlockCache(kCacheBytes)) {}
 
-PartVerifier::~PartVerifier() = default;
+TablesVerifier::~TablesVerifier() = default;
 
-Status PartVerifier::Check(const std::string& name, uint64_t identity) {
+Status TablesVerifier::Check(const std::string& name, uint64_t identity) {
   uint64_t number = 0;
   if (ParseNumberedName(name, "t-", ".sst", &number)) return CheckTable(number, identity);
   if (ParseNumberedName(name, "val-", ".seg", &number)) return CheckSegment(number, identity);
   return Status(Code::kInvalidArgument, name + " is neither a table nor a value segment");
 }
 
-Status PartVerifier::CheckTable(uint64_t ssid, uint64_t file_id) {
+Status TablesVerifier::CheckTable(uint64_t ssid, uint64_t file_id) {
   const std::string path = PathOf(TableName(ssid));
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<table::Table> table,
                          table::Table::Open(fs_, path, ssid, options_, cache_));
@@ -84,7 +84,7 @@ Status PartVerifier::CheckTable(uint64_t ssid, uint64_t file_id) {
   return table->VerifyChecksums();
 }
 
-Status PartVerifier::CheckSegment(uint64_t id, uint64_t generation) {
+Status TablesVerifier::CheckSegment(uint64_t id, uint64_t generation) {
   const std::string path = PathOf(ValueSegmentName(id));
   QUIRE_ASSIGN_OR_RETURN(const log::SegmentHeader header, log::ReadSegmentHeader(fs_, path));
   if (header.kind != log::SegmentKind::kValue || header.id != id ||
@@ -99,12 +99,12 @@ Status PartVerifier::CheckSegment(uint64_t id, uint64_t generation) {
   return Status();
 }
 
-bool PartVerifier::HasHoles(const std::string& name) const {
+bool TablesVerifier::HasHoles(const std::string& name) const {
   uint64_t number = 0;
   return ParseNumberedName(name, "val-", ".seg", &number) && with_holes_.contains(number);
 }
 
-Result<bool> PartVerifier::FinishSome(const std::vector<std::string>& names) {
+Result<bool> TablesVerifier::FinishSome(const std::vector<std::string>& names) {
   if (references_.entries != nullptr) return CheckReferences();
   if (with_holes_.empty() || next_name_ == names.size()) return true;
   uint64_t ssid = 0;
@@ -114,7 +114,7 @@ Result<bool> PartVerifier::FinishSome(const std::vector<std::string>& names) {
   return false;
 }
 
-Status PartVerifier::BeginReferences(uint64_t ssid) {
+Status TablesVerifier::BeginReferences(uint64_t ssid) {
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<table::Table> table,
                          table::Table::Open(fs_, PathOf(TableName(ssid)), ssid, options_, cache_));
   const std::vector<table::SegmentUse>& uses = table->info().segments;
@@ -126,7 +126,7 @@ Status PartVerifier::BeginReferences(uint64_t ssid) {
 }
 
 // False: there may be more. The next table is the next call's.
-Result<bool> PartVerifier::CheckReferences() {
+Result<bool> TablesVerifier::CheckReferences() {
   table::EntryIterator& entries = *references_.entries;
   uint64_t bytes = 0;
   for (int i = 0; i < kEntriesAtOnce && bytes < kVerifiedPieceBytes; ++i) {

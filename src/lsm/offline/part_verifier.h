@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine_kind.h"
 #include "io/files/file_system.h"
 #include "quire/options.h"
 #include "quire/status.h"
@@ -27,22 +28,16 @@ namespace quire::lsm {
 
 class ValueReader;
 
-class PartVerifier {
+class TablesVerifier final : public engine::PartVerifier {
  public:
-  PartVerifier(io::FileSystem& fs, std::string directory);
-  ~PartVerifier();
+  TablesVerifier(io::FileSystem& fs, std::string directory);
+  ~TablesVerifier() override;
 
-  /// A table or a value segment of the directory; `identity`: as in Capture::File.
-  /// Errors  kCorruption: it is damaged, or another file (names it). kIo.
-  /// Cost    One reading. Memory for some blocks, or for the largest value.
-  Status Check(const std::string& name, uint64_t identity);
-  /// Returns whether a checked segment has places that are no record.
-  bool HasHoles(const std::string& name) const;
-  /// Once all files are there, `names`, the same in each call: the values in segments that have
-  /// places without a record, by the references of the tables. Such places come from a failed write
-  /// or a kill, and no table refers to them. Checks some, about 10 ms; true once all are checked.
-  /// Errors as of Check.
-  Result<bool> FinishSome(const std::vector<std::string>& names);
+  Status Check(const std::string& name, uint64_t identity) override;
+  bool HasHoles(const std::string& name) const override;
+  /// The values in segments that have places without a record are read by the references of the
+  /// tables. Such places come from a failed write or a kill, and no table refers to them.
+  Result<bool> FinishSome(const std::vector<std::string>& names) override;
 
  private:
   Status CheckTable(uint64_t ssid, uint64_t file_id);

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "lsm/db/db_test_support.h"
-#include "lsm/version/manifest.h"
 #include "lsm/offline/part_verifier.h"
 #include "lsm/offline/reader.h"
+#include "lsm/version/manifest.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::lsm::part_verifier_test {
@@ -26,7 +26,7 @@ class PartVerifiers : public testing::Test {
     EXPECT_OK(test_->Compact());
     capture_ = *test_->NewCapture();
     EXPECT_OK(fs().MakeDirectory(kCopy));
-    for (const Capture::File& file : capture_->files()) {
+    for (const engine::Capture::File& file : capture_->files()) {
       EXPECT_OK(
           io::ReplaceFile(fs(), CopyOf(file), *io::ReadFile(fs(), "/db/" + file.name, 1 << 24)));
     }
@@ -34,14 +34,14 @@ class PartVerifiers : public testing::Test {
         io::ReplaceFile(fs(), std::string(kCopy) + "/" + ManifestName(), capture_->manifest()));
   }
   io::SimFileSystem& fs() { return test_.fs(); }
-  static std::string CopyOf(const Capture::File& file) {
+  static std::string CopyOf(const engine::Capture::File& file) {
     return std::string(kCopy) + "/" + file.name;
   }
 
   Status VerifyAll() {
-    PartVerifier verifier(fs(), kCopy);
+    TablesVerifier verifier(fs(), kCopy);
     std::vector<std::string> names;
-    for (const Capture::File& file : capture_->files()) {
+    for (const engine::Capture::File& file : capture_->files()) {
       QUIRE_RETURN_IF_ERROR(verifier.Check(file.name, file.identity));
       names.push_back(file.name);
     }
@@ -56,7 +56,7 @@ class PartVerifiers : public testing::Test {
   }
 
   TestDb test_;
-  std::shared_ptr<const Capture> capture_;
+  std::shared_ptr<const engine::Capture> capture_;
 };
 
 TEST_F(PartVerifiers, TakeWhatIsSound) {
@@ -66,7 +66,7 @@ TEST_F(PartVerifiers, TakeWhatIsSound) {
 TEST_F(PartVerifiers, FindTheDamageThatAReaderOfEverythingFinds) {
   int found[2] = {};
   int harmless = 0;
-  for (const Capture::File& file : capture_->files()) {
+  for (const engine::Capture::File& file : capture_->files()) {
     const bool is_table = file.name[0] == 't';
     const std::string sound = *io::ReadFile(fs(), CopyOf(file), 1 << 24);
     for (size_t at = 0; at < sound.size(); at += is_table ? 13 : 97) {
@@ -91,7 +91,7 @@ TEST_F(PartVerifiers, FindTheDamageThatAReaderOfEverythingFinds) {
 }
 
 TEST_F(PartVerifiers, TakeASegmentWithPlacesThatNobodyFilled) {
-  for (const Capture::File& file : capture_->files()) {
+  for (const engine::Capture::File& file : capture_->files()) {
     if (file.name[0] == 't') continue;
     ASSERT_OK(fs().Damage(CopyOf(file), [](std::string* bytes) { bytes->append(4096, '\0'); }));
   }
@@ -99,11 +99,11 @@ TEST_F(PartVerifiers, TakeASegmentWithPlacesThatNobodyFilled) {
 }
 
 TEST_F(PartVerifiers, RefuseAnotherFile) {
-  for (const Capture::File& file : {capture_->files().front(), capture_->files().back()}) {
-    const Status status = PartVerifier(fs(), kCopy).Check(file.name, file.identity + 1);
+  for (const engine::Capture::File& file : {capture_->files().front(), capture_->files().back()}) {
+    const Status status = TablesVerifier(fs(), kCopy).Check(file.name, file.identity + 1);
     EXPECT_EQ(status.code(), Code::kCorruption) << file.name << ": " << status.ToString();
   }
-  EXPECT_EQ(PartVerifier(fs(), kCopy).Check("MANIFEST", 0).code(), Code::kInvalidArgument);
+  EXPECT_EQ(TablesVerifier(fs(), kCopy).Check("MANIFEST", 0).code(), Code::kInvalidArgument);
 }
 
 }  // namespace

@@ -30,12 +30,6 @@ Status Find(const Version& version, Slice key, table::LookupResult* found) {
   return LookupRuns(version.runs, key, hash, kMaxLsn, found, &counts);
 }
 
-Reader::Presence PresenceOf(table::KeyState state) {
-  if (state == table::KeyState::kAbsent) return Reader::Presence::kNowhere;
-  return state == table::KeyState::kDeleted ? Reader::Presence::kDeleted
-                                            : Reader::Presence::kPresent;
-}
-
 // Of the tables, and of the values that they refer to.
 uint64_t BytesToVerify(const Version& version) {
   uint64_t bytes = 0;
@@ -64,9 +58,14 @@ class OfflineReader final : public Reader, public std::enable_shared_from_this<O
     if (!base::EpochMaySynchronize()) base::EpochRetire(std::move(end_of_view_));
   }
 
-  Status Get(Slice key, const BufferAllocator& allocate, Presence* presence) const override;
-  std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) const override;
-  Result<std::shared_ptr<Reader>> Newer() const override;
+  Status Get(Slice key, const BufferAllocator& allocate, table::KeyState* state) const override;
+  std::unique_ptr<engine::Iterator> NewIterator(
+      const engine::IteratorOptions& options) const override;
+  Result<std::shared_ptr<engine::StoredPart>> Newer() const override;
+  engine::TablesPosition Position() const override {
+    return {view_->manifest.store_id, view_->manifest.edition, false};
+  }
+  uint64_t EntryBytes() const override;
   ReaderState State() const override;
   Status Verify(const VerifyProgress& progress) const override;
 
@@ -86,14 +85,23 @@ class OfflineReader final : public Reader, public std::enable_shared_from_this<O
   std::list<base::EpochRetired> end_of_view_;
 };
 
-Result<std::shared_ptr<Reader>> OfflineReader::Newer() const {
+uint64_t OfflineReader::EntryBytes() const {
+  uint64_t bytes = 0;
+  for (const auto& run : view_->manifest.runs) {
+    for (const table::TableInfo& table : run) bytes += table.raw_bytes;
+  }
+  return bytes;
+}
+
+Result<std::shared_ptr<engine::StoredPart>> OfflineReader::Newer() const {
   QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<const PublishedState> view, loader_->Next(view_.get()));
-  return std::shared_ptr<Reader>(
+  return std::shared_ptr<engine::StoredPart>(
       std::make_shared<OfflineReader>(loader_, unchanging_, std::move(view)));
 }
 
-Status OfflineReader::Get(Slice key, const BufferAllocator& allocate, Presence* presence) const {
-  if (presence != nullptr) *presence = Presence::kNowhere;
+Status OfflineReader::Get(Slice key, const BufferAllocator& allocate,
+                          table::KeyState* state) const {
+  if (state != nullptr) *state = table::KeyState::kAbsent;
   if (key.empty() || key.size() > log::kKeyBytesMax) {
     return Status(Code::kInvalidArgument,
                   "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
@@ -103,7 +111,10 @@ Status OfflineReader::Get(Slice key, const BufferAllocator& allocate, Presence* 
     const base::EpochGuard guard;
     table::LookupResult found;
     QUIRE_RETURN_IF_ERROR(Find(view_->version, key, &found));
-    if (presence != nullptr) *presence = PresenceOf(found.state);
+    if (state != nullptr) {
+      const bool apart = found.state == table::KeyState::kValueRef;
+      *state = apart ? table::KeyState::kValue : found.state;
+    }
     // Of a slow file system: a value apart from its key is read without the guard, however small.
     if (found.state == table::KeyState::kValueRef) {
       ValueResolver::Postpone(found.value, &late);
@@ -114,7 +125,8 @@ Status OfflineReader::Get(Slice key, const BufferAllocator& allocate, Presence* 
   return resolver_.ResolveLate(late, allocate);
 }
 
-std::unique_ptr<Iterator> OfflineReader::NewIterator(const IteratorOptions& options) const {
+std::unique_ptr<engine::Iterator> OfflineReader::NewIterator(
+    const engine::IteratorOptions& options) const {
   IteratorSources sources;
   sources.version = std::shared_ptr<const Version>(view_, &view_->version);
   sources.values = {shared_from_this(), &resolver_};
@@ -206,7 +218,7 @@ Status OfflineReader::Verify(const VerifyProgress& progress) const {
 }  // namespace
 
 Result<std::shared_ptr<Reader>> Reader::Open(io::FileSystem& fs, const std::string& directory,
-                                             const ReaderOptions& options) {
+                                             const engine::ReaderOptions& options) {
   QUIRE_RETURN_IF_ERROR(io::CheckSoleWriter(fs, directory));
   const auto loader = std::make_shared<const PublishedStateLoader>(
       fs, directory, options.storage,

@@ -16,23 +16,12 @@
 #include <memory>
 #include <string>
 
+#include "engine/engine_kind.h"
 #include "io/files/file_system.h"
-#include "lsm/db/db.h"
 #include "lsm/version/manifest.h"
-#include "lsm/vlog/value_log.h"
-#include "quire/options.h"
-#include "quire/slice.h"
 #include "quire/status.h"
-#include "table/table.h"
 
 namespace quire::lsm {
-
-struct ReaderOptions {
-  StorageOptions storage;                    ///< how tables are searched; the rest is not used
-  std::shared_ptr<table::BlockCache> cache;  ///< null: one of its own, storage.cache_bytes
-  /// No writer can change the directory: a file that is gone is damage, and nothing is stale.
-  bool unchanging = false;
-};
 
 /// The state that a reader sees.
 struct ReaderState {
@@ -42,30 +31,13 @@ struct ReaderState {
   uint64_t log_holes = 0;    ///< torn places in the log, as recovery counts them
 };
 
-class Reader {
+class Reader : public engine::StoredPart {
  public:
-  /// The state of a key in a database.
-  enum class Presence { kNowhere, kDeleted, kPresent };
-
-  /// Errors  kNotFound: there is no database. kCorruption: a file is damaged or gone, though no
-  ///         writer changed what was read. kUnsupported: a newer format. kBusy: writers changed it
-  ///         at each of many looks. kIo, kOutOfMemory.
+  /// As StoredParts::Open.
   /// Cost    the manifest, and two reads for each table; after a crash the log is read.
   static Result<std::shared_ptr<Reader>> Open(io::FileSystem& fs, const std::string& directory,
-                                              const ReaderOptions& options);
-  virtual ~Reader() = default;
+                                              const engine::ReaderOptions& options);
 
-  /// The newest value in what it sees, copied once into the memory that `allocate` gives.
-  /// `presence` (may be null) distinguishes the two kinds of kNotFound: deleted here, or unknown.
-  /// Errors  kBusy: stale; the writer removed a value segment since: ask a Newer() reader.
-  ///         kCorruption, kIo.
-  virtual Status Get(Slice key, const BufferAllocator& allocate, Presence* presence) const = 0;
-  /// Live pairs of what it sees. The iterator keeps the reader. Its status is kBusy where a value
-  /// is stale, as above.
-  virtual std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) const = 0;
-  /// Looks again: a reader of what is there now, which opens only what this one does not have. This
-  /// one, and whoever reads with it, sees what it saw before. Errors as of Open.
-  virtual Result<std::shared_ptr<Reader>> Newer() const = 0;
   virtual ReaderState State() const = 0;
   /// Reads everything that it sees and verifies every checksum: tables, the values that they and
   /// the log refer to, and the headers of those values' segments. `progress` (may be empty) is

@@ -17,7 +17,7 @@
 namespace quire::lsm::reader_test {
 namespace {
 
-using Presence = Reader::Presence;
+using table::KeyState;
 
 std::shared_ptr<Reader> OpenReader(io::FileSystem& fs, const std::string& directory = "/db") {
   auto reader = Reader::Open(fs, directory, {SmallOptions(), nullptr});
@@ -32,14 +32,14 @@ Status OpenStatus(io::FileSystem& fs) {
 // Moves on to what is there now.
 Status LookAgain(std::shared_ptr<Reader>* reader) {
   auto newer = (*reader)->Newer();
-  if (newer.ok()) *reader = std::move(*newer);
+  if (newer.ok()) *reader = std::static_pointer_cast<Reader>(*newer);
   return newer.status();
 }
 
 // As GetText of the database.
-std::string TextIn(const Reader& reader, Slice key, Presence* presence = nullptr) {
+std::string TextIn(const Reader& reader, Slice key, KeyState* state = nullptr) {
   std::string value;
-  const Status status = reader.Get(key, Into(&value), presence);
+  const Status status = reader.Get(key, Into(&value), state);
   if (status.ok()) return value;
   return status.code() == Code::kNotFound ? "<absent>" : "<" + status.ToString() + ">";
 }
@@ -60,10 +60,10 @@ void ExpectSees(const Reader& reader, const Model& model) {
   for (int i = 0; i < 100; ++i) {
     const std::string key = "key" + std::to_string(i);
     const auto wanted = model.find(key);
-    Presence presence = Presence::kNowhere;
-    const std::string got = TextIn(reader, key, &presence);
+    KeyState state = KeyState::kAbsent;
+    const std::string got = TextIn(reader, key, &state);
     ASSERT_EQ(got, wanted == model.end() ? "<absent>" : wanted->second) << key;
-    ASSERT_EQ(presence == Presence::kPresent, wanted != model.end()) << key;
+    ASSERT_EQ(state == KeyState::kValue, wanted != model.end()) << key;
   }
 }
 
@@ -192,13 +192,13 @@ TEST(Reader, TellsADeletedKeyFromOneThatIsNowhere) {
     }
     test.Close();
     const std::shared_ptr<Reader> reader = OpenReader(test.fs());
-    Presence presence = Presence::kPresent;
+    KeyState state = KeyState::kValue;
     for (const char* deleted : {"a", "b", "bb"}) {
-      EXPECT_EQ(TextIn(*reader, deleted, &presence), "<absent>");
-      EXPECT_EQ(presence, Presence::kDeleted) << deleted;
+      EXPECT_EQ(TextIn(*reader, deleted, &state), "<absent>");
+      EXPECT_EQ(state, KeyState::kDeleted) << deleted;
     }
-    EXPECT_EQ(TextIn(*reader, "d", &presence), "<absent>");
-    EXPECT_EQ(presence, Presence::kNowhere);
+    EXPECT_EQ(TextIn(*reader, "d", &state), "<absent>");
+    EXPECT_EQ(state, KeyState::kAbsent);
   }
   const std::shared_ptr<Reader> reader = OpenReader(test.fs());
   EXPECT_EQ(TextIn(*reader, "", nullptr).substr(0, 17), "<invalid argument");

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "lsm/db/db_test_support.h"
+#include "lsm/offline/lsm_engine.h"
 #include "lsm/offline/reader.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
@@ -30,16 +31,17 @@ uint64_t RoundOf(Slice value) {
 
 struct Writer {
   explicit Writer(const std::string& path) : directory(path) {
-    DbEnvironment environment;
+    engine::EngineEnvironment environment;
     environment.fs = &io::PosixFileSystem();
     environment.executor = executor.get();
-    auto opened = Db::Open(environment, directory, SmallOptions(), OpenFlags::kOpenOrCreate);
+    auto opened =
+        Db::Open(environment, directory, SmallOptions(), engine::OpenFlags::kOpenOrCreate);
     EXPECT_TRUE(opened.ok()) << opened.status().ToString();
     db = std::move(opened).value();
   }
   // All keys at once, so that every published state has one round.
   Status Write(uint64_t round) {
-    WriteBatch batch;
+    engine::WriteBatch batch;
     for (int i = 0; i < kKeys; ++i) batch.Put(KeyOf(i), ValueOf(round, i));
     QUIRE_RETURN_IF_ERROR(db->Write(batch));
     return round % 5 == 0 ? db->Flush() : Status();
@@ -50,7 +52,7 @@ struct Writer {
 };
 
 // The round of all that the iterator shows; 0: a value was stale.
-uint64_t RoundSeen(Iterator& iterator) {
+uint64_t RoundSeen(engine::Iterator& iterator) {
   uint64_t round = 0;
   int count = 0;
   for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next(), ++count) {
@@ -81,7 +83,7 @@ TEST(ReaderBesideAWriter, SeesOnePublishedStateAfterAnother) {
   auto opened = Reader::Open(io::PosixFileSystem(), writer.directory, {SmallOptions(), nullptr});
   ASSERT_OK(opened.status());
   std::mutex mutex;  // GCC 12's atomic shared pointers lack an order
-  std::shared_ptr<Reader> reader = *opened;
+  std::shared_ptr<engine::StoredPart> reader = *opened;
   const auto present = [&] {
     const std::lock_guard<std::mutex> lock(mutex);
     return reader;
@@ -143,7 +145,8 @@ TEST(ReaderBesideAWriter, OpensWhileTheManifestIsReplaced) {
 TEST(ReaderBesideAWriter, LivesThroughOpensAndClosesOfTheWriter) {
   const test::TempDirectory directory;
   { Writer(directory / "db").Write(5).ok(); }
-  auto opened = Reader::Open(io::PosixFileSystem(), directory / "db", {SmallOptions(), nullptr});
+  Result<std::shared_ptr<engine::StoredPart>> opened = LsmEngine().stored_parts()->Open(
+      io::PosixFileSystem(), directory / "db", {SmallOptions(), nullptr});
   ASSERT_OK(opened.status());
   std::atomic<bool> done{false};
   std::thread writing([&] {

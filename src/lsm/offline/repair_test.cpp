@@ -26,10 +26,10 @@ class RepairTest : public testing::Test {
   }
 
   Status Open() {
-    DbEnvironment environment;
+    engine::EngineEnvironment environment;
     environment.fs = &fs_;
     environment.executor = executor_.get();
-    auto opened = Db::Open(environment, database_, options_, OpenFlags::kOpenOrCreate);
+    auto opened = Db::Open(environment, database_, options_, engine::OpenFlags::kOpenOrCreate);
     if (opened.ok()) db_ = std::move(*opened);
     return opened.status();
   }

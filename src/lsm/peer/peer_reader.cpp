@@ -50,7 +50,7 @@ struct PeerLateValue : LateValue {
   std::optional<PeerMemTable> memtable;  // of `beside_key`
 };
 
-class SharedMemoryReader final : public PeerReader {
+class SharedMemoryReader final : public engine::PeerReader {
  public:
   SharedMemoryReader(io::FileSystem& fs, std::string directory,
                      std::unique_ptr<SharedRegion> region, const StorageOptions& options,
@@ -277,17 +277,15 @@ class SharedMemoryReader final : public PeerReader {
 
 }  // namespace
 
-Result<std::unique_ptr<PeerReader>> PeerReader::Open(io::FileSystem& fs,
-                                                     const std::string& directory,
-                                                     const std::string& region_name,
-                                                     uint64_t region_bytes,
-                                                     const StorageOptions& options,
-                                                     std::shared_ptr<table::BlockCache> cache) {
-  QUIRE_ASSIGN_OR_RETURN(auto region, SharedRegion::Attach(region_name, region_bytes));
-  auto reader = std::make_unique<SharedMemoryReader>(fs, directory, std::move(region), options,
-                                                     std::move(cache));
+Result<std::unique_ptr<engine::PeerReader>> OpenPeerReader(io::FileSystem& fs,
+                                                           const engine::PeerAddress& address,
+                                                           const engine::ReaderOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(auto region,
+                         SharedRegion::Attach(address.region_name, address.region_bytes));
+  auto reader = std::make_unique<SharedMemoryReader>(fs, address.directory, std::move(region),
+                                                     options.storage, options.cache);
   QUIRE_RETURN_IF_ERROR(reader->LearnEpoch());
-  return std::unique_ptr<PeerReader>(std::move(reader));
+  return std::unique_ptr<engine::PeerReader>(std::move(reader));
 }
 
 }  // namespace quire::lsm

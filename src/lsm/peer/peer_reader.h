@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/engine_kind.h"
 #include "io/files/file_system.h"
 #include "lsm/memtable/shared_region.h"
 #include "lsm/vlog/value_log.h"
@@ -19,23 +20,13 @@
 
 namespace quire::lsm {
 
-class PeerReader {
- public:
-  /// `directory`: the neighbour's rank directory; region by name and size, as received from the
-  /// neighbour. Reads the manifest; tables are opened by the first Get.
-  static Result<std::unique_ptr<PeerReader>> Open(io::FileSystem& fs, const std::string& directory,
-                                                  const std::string& region_name,
-                                                  uint64_t region_bytes,
-                                                  const StorageOptions& options,
-                                                  std::shared_ptr<table::BlockCache> cache);
-  virtual ~PeerReader() = default;
-  /// The newest value that the owner had applied at some instant during the call. kNotFound: absent
-  /// or deleted. kBusy: no consistent view could be had (the owner keeps changing it, closed it, or
-  /// died, or a file of it cannot be opened): ask it by message instead. kCorruption, kIo: what is
-  /// in a file of the neighbour. `allocate` may be called more than once; the last place counts.
-  /// Cost: in the MemTable about two cache misses; in tables as at the owner; at first and after
-  /// the owner changed its set of tables, one look at its manifest, and its new tables are opened.
-  virtual Status Get(Slice key, const BufferAllocator& allocate) const = 0;
-};
+/// Reads the manifest; tables are opened by the first Get.
+///
+/// Cost  of a Get: in the MemTable about two cache misses; in tables as at the owner; at first and
+///       after the owner changed its set of tables, one look at its manifest, and its new tables
+///       are opened.
+Result<std::unique_ptr<engine::PeerReader>> OpenPeerReader(io::FileSystem& fs,
+                                                           const engine::PeerAddress& address,
+                                                           const engine::ReaderOptions& options);
 
 }  // namespace quire::lsm

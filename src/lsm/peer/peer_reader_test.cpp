@@ -24,9 +24,9 @@
 #include "io/files/file_system.h"
 #include "io/sim/sim_file_system.h"
 #include "lsm/db/db.h"
-#include "lsm/version/manifest.h"
 #include "lsm/memtable/memtable.h"
 #include "lsm/memtable/peer_memtable.h"
+#include "lsm/version/manifest.h"
 #include "table/block_cache.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/test_scale.h"
@@ -61,7 +61,7 @@ int64_t NumberOf(const std::string& key, const std::string& value) {
   return std::strtoll(value.c_str() + key.size() + 1, nullptr, 10);
 }
 
-std::string Get(const PeerReader& reader, Slice key, Code* code) {
+std::string Get(const engine::PeerReader& reader, Slice key, Code* code) {
   std::string value;
   const Status status = reader.Get(key, Into(&value));
   *code = status.code();
@@ -74,18 +74,18 @@ struct Owner {
         directory(path),
         executor(threads == 0 ? base::NewManualExecutor()
                               : base::NewThreadPool(threads, "owner").value()) {
-    DbEnvironment environment;
+    engine::EngineEnvironment environment;
     environment.fs = &fs;
     environment.executor = executor.get();
     environment.share_memory = true;
     environment.holder = "test";
-    auto opened = Db::Open(environment, directory, options, OpenFlags::kOpenOrCreate);
+    auto opened = Db::Open(environment, directory, options, engine::OpenFlags::kOpenOrCreate);
     EXPECT_TRUE(opened.ok()) << opened.status().ToString();
     db = std::move(opened).value();
   }
-  std::unique_ptr<PeerReader> Attach(const StorageOptions& options) const {
-    auto reader = PeerReader::Open(fs, directory, db->region_name(), db->region_bytes(), options,
-                                   table::NewBlockCache(1 << 20));
+  std::unique_ptr<engine::PeerReader> Attach(const StorageOptions& options) const {
+    auto reader = OpenPeerReader(fs, {directory, db->region_name(), db->region_bytes()},
+                                 {options, table::NewBlockCache(1 << 20)});
     EXPECT_TRUE(reader.ok()) << reader.status().ToString();
     return std::move(reader).value();
   }
@@ -110,7 +110,7 @@ Address AddressOf(const Db& db) {
 
 std::string KeyOf(uint64_t i) { return "key" + std::to_string(i); }
 
-void ExpectSame(const Db& db, const PeerReader& reader, const std::string& key) {
+void ExpectSame(const Db& db, const engine::PeerReader& reader, const std::string& key) {
   std::string wanted;
   const Status status = db.Get(key, &wanted);
   Code code = Code::kOk;
@@ -140,7 +140,7 @@ TEST(PeerReader, GivesWhatTheOwnerGivesAfterEveryKindOfChange) {
         } else if (kind < 90) {
           status = owner.db->Delete(key);
         } else if (kind < 98) {
-          WriteBatch batch;
+          engine::WriteBatch batch;
           for (int i = 0; i < 5; ++i) batch.Put(random_key(), "batch");
           status = owner.db->Write(batch);
         } else if (kind < 99) {
@@ -211,9 +211,9 @@ TEST(PeerReaderProcess, AfterTheNextJobTookOverTheFilesNothingWrongIsRead) {
   }
   Address address;
   ASSERT_EQ(::read(pipe_ends[0], &address, sizeof address), ssize_t{sizeof address});
-  const auto reader =
-      *PeerReader::Open(io::PosixFileSystem(), directory / "db", address.region_name,
-                        address.region_bytes, options, table::NewBlockCache(1 << 20));
+  const auto reader = *OpenPeerReader(io::PosixFileSystem(),
+                                      {directory / "db", address.region_name, address.region_bytes},
+                                      {options, table::NewBlockCache(1 << 20)});
   ASSERT_EQ(::kill(child, SIGKILL), 0);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   ::unlink((std::string("/dev/shm/") + address.region_name).c_str());
@@ -343,8 +343,9 @@ constexpr uint64_t kKeys = 200;
 // Reads until the key "end" is there. Exit code 0: every value was whole, and none went back.
 int ReadUntilEnd(const std::string& directory, const Address& address,
                  const StorageOptions& options) {
-  auto opened = PeerReader::Open(io::PosixFileSystem(), directory, address.region_name,
-                                 address.region_bytes, options, table::NewBlockCache(1 << 20));
+  auto opened =
+      OpenPeerReader(io::PosixFileSystem(), {directory, address.region_name, address.region_bytes},
+                     {options, table::NewBlockCache(1 << 20)});
   if (!opened.ok()) {
     std::fprintf(stderr, "child: %s\n", opened.status().ToString().c_str());
     return 2;

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/coding.h"
-#include "lsm/version/run_iterator.h"
 #include "lsm/memtable/sorted_view.h"
+#include "lsm/version/run_iterator.h"
 #include "table/block.h"
 #include "table/tombstone_set.h"
 
@@ -14,9 +14,9 @@ namespace {
 
 // Going forward the merge stands on the entry that is shown; going backward it has passed it, and
 // the entry is kept in key_, kept_type_ and kept_value_.
-class UserIterator final : public Iterator {
+class UserIterator final : public engine::Iterator {
  public:
-  UserIterator(IteratorSources sources, const IteratorOptions& options)
+  UserIterator(IteratorSources sources, const engine::IteratorOptions& options)
       : sources_(std::move(sources)),
         tombstones_(sources_.tombstones),
         lower_bound_(options.lower_bound),
@@ -58,7 +58,7 @@ class UserIterator final : public Iterator {
   const table::TombstoneSet tombstones_;
   const std::string lower_bound_;
   const std::string upper_bound_;
-  MergingIterator merge_;
+  table::MergingIterator merge_;
 
   bool valid_ = false;
   bool forward_ = true;
@@ -190,7 +190,7 @@ Slice UserIterator::ReadSeparated(Slice reference) {
   return separated_value_;
 }
 
-class FailedIterator final : public Iterator {
+class FailedIterator final : public engine::Iterator {
  public:
   explicit FailedIterator(Status status) : status_(std::move(status)) {}
   bool Valid() const override { return false; }
@@ -235,11 +235,12 @@ void AddVersion(IteratorSources* sources) {
   if (version.base != nullptr) sources->entries.push_back(version.base->NewIterator());
 }
 
-std::unique_ptr<Iterator> NewFailedIterator(Status status) {
+std::unique_ptr<engine::Iterator> NewFailedIterator(Status status) {
   return std::make_unique<FailedIterator>(std::move(status));
 }
 
-std::unique_ptr<Iterator> NewUserIterator(IteratorSources sources, const IteratorOptions& options) {
+std::unique_ptr<engine::Iterator> NewUserIterator(IteratorSources sources,
+                                                  const engine::IteratorOptions& options) {
   return std::make_unique<UserIterator>(std::move(sources), options);
 }
 

@@ -11,11 +11,11 @@
 #include <memory>
 #include <vector>
 
-#include "lsm/version/iterator.h"
-#include "lsm/version/merging_iterator.h"
+#include "engine/iterator.h"
 #include "lsm/version/version.h"
 #include "lsm/vlog/value_resolver.h"
 #include "table/entry_iterator.h"
+#include "table/merging_iterator.h"
 
 namespace quire::lsm {
 
@@ -35,8 +35,9 @@ struct IteratorSources {
 void AddVersion(IteratorSources* sources);
 
 /// An iterator over nothing, whose status() is `status`.
-std::unique_ptr<Iterator> NewFailedIterator(Status status);
+std::unique_ptr<engine::Iterator> NewFailedIterator(Status status);
 
-std::unique_ptr<Iterator> NewUserIterator(IteratorSources sources, const IteratorOptions& options);
+std::unique_ptr<engine::Iterator> NewUserIterator(IteratorSources sources,
+                                                  const engine::IteratorOptions& options);
 
 }  // namespace quire::lsm

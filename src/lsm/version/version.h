@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/backing_store.h"
 #include "lsm/memtable/memtable_pool.h"
-#include "lsm/version/backing_store.h"
 #include "quire/slice.h"
 #include "table/table.h"
 
@@ -113,7 +113,7 @@ struct Version : std::enable_shared_from_this<Version> {
   std::vector<std::shared_ptr<const Run>> runs;           ///< newest first
   std::vector<std::shared_ptr<SegmentHandle>> segments;   ///< value segments in the manifest
   uint64_t edition = 0;   ///< of the manifest that lists `runs`, or of a later one
-  std::shared_ptr<const BackingStore> base;  ///< null: none
+  std::shared_ptr<const engine::BackingStore> base;  ///< null: none
   /// from here on `segments` may lack some
   uint64_t segments_floor = 1;
 };

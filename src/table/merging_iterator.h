@@ -1,6 +1,6 @@
 /// Several ordered sources as one: entries by rising key, versions of a key newest first.
 ///
-/// Layer      lsm
+/// Layer      table
 /// Source     k-way merge by a heap whose nodes hold the first 8 bytes of their keys, so that most
 ///            comparisons touch nothing else
 /// Threads    an iterator belongs to one thread at a time
@@ -13,12 +13,12 @@
 
 #include "table/entry_iterator.h"
 
-namespace quire::lsm {
+namespace quire::table {
 
 class MergingIterator {
  public:
   /// All keys of all sources begin with the same `common_bytes` bytes, which comparisons skip.
-  MergingIterator(std::vector<std::unique_ptr<table::EntryIterator>> sources, size_t common_bytes);
+  MergingIterator(std::vector<std::unique_ptr<EntryIterator>> sources, size_t common_bytes);
 
   bool Valid() const { return !heap_.empty() && failed_ == nullptr; }
   void SeekToFirst();
@@ -31,7 +31,7 @@ class MergingIterator {
   /// Only after SeekToLast, SeekBefore and Prev.
   void Prev();
   /// The position, while Valid().
-  const table::Entry& entry() const { return *heap_[0].entry; }
+  const Entry& entry() const { return *heap_[0].entry; }
   Slice key() const { return entry().key; }
   Slice value() const { return entry().value; }
   log::RecordType type() const { return entry().type; }
@@ -42,8 +42,8 @@ class MergingIterator {
  private:
   struct Node {
     uint64_t prefix;  // of the key behind the common bytes
-    const table::Entry* entry;
-    table::EntryIterator* source;
+    const Entry* entry;
+    EntryIterator* source;
   };
   bool ComesFirst(const Node& a, const Node& b) const;
   bool Load(Node* node);
@@ -51,11 +51,11 @@ class MergingIterator {
   void SiftDown(size_t at);
   void AdvanceTop();
 
-  const std::vector<std::unique_ptr<table::EntryIterator>> sources_;
+  const std::vector<std::unique_ptr<EntryIterator>> sources_;
   const size_t common_bytes_;
   bool forward_ = true;
   std::vector<Node> heap_;   // sources that stand somewhere; the one to give next at the root
-  const table::EntryIterator* failed_ = nullptr;
+  const EntryIterator* failed_ = nullptr;
 };
 
-}  // namespace quire::lsm
+}  // namespace quire::table

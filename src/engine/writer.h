@@ -1,6 +1,6 @@
-/// Who writes: a thread, or whoever it says it writes for.
+/// The identity of a writer: a thread, or another rank for which a thread writes.
 ///
-/// Layer      lsm
+/// Layer      engine
 /// Source     docs/decisions/0015-holes-in-the-log.md
 /// Threads    a Writer: one thread after another, each of which sees what the one before it did
 /// Invariants a record in the log names the one that its writer finished before it: after a power
@@ -11,17 +11,17 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace quire::lsm {
+namespace quire::engine {
 
-/// What a writer finished last, in each of the MemTables that it writes to by turns: as a rule one
-/// of each database.
+/// The record that a writer finished last, in each of the MemTables that it writes to by turns: as
+/// a rule one of each database.
 class Writer {
  public:
   struct Record {
     uint64_t table = 0;   ///< MemTable's number, never 0
     uint64_t offset = 0;  ///< 0: none
   };
-  /// Of another table: this writer's last record in that one is not known.
+  /// If the record is of another table, this writer's last one in `table` is not known.
   Record& LastIn(uint64_t table) { return last_[table % last_.size()]; }
 
  private:
@@ -43,4 +43,4 @@ class WritesFor {
   Writer* const before_;
 };
 
-}  // namespace quire::lsm
+}  // namespace quire::engine

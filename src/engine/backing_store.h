@@ -1,6 +1,6 @@
 /// A layer below a database's runs, consulted for keys that the database does not contain.
 ///
-/// Layer      lsm
+/// Layer      engine
 /// Source     docs/decisions/0009-persistence.md
 /// Threads    Get, NewIterator: any
 /// Invariants its pairs never change. While a database has one, it drops no tombstone.
@@ -8,12 +8,12 @@
 
 #include <memory>
 
-#include "lsm/vlog/value_log.h"
+#include "quire/buffer_allocator.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 #include "table/entry_iterator.h"
 
-namespace quire::lsm {
+namespace quire::engine {
 
 class BackingStore {
  public:
@@ -24,4 +24,4 @@ class BackingStore {
   virtual std::unique_ptr<table::EntryIterator> NewIterator() const = 0;
 };
 
-}  // namespace quire::lsm
+}  // namespace quire::engine

@@ -1,6 +1,6 @@
-#include "lsm/memtable/writer.h"
+#include "engine/writer.h"
 
-namespace quire::lsm {
+namespace quire::engine {
 namespace {
 
 constinit thread_local Writer own;
@@ -14,4 +14,4 @@ WritesFor::WritesFor(Writer* writer) : before_(other) { other = writer; }
 
 WritesFor::~WritesFor() { other = before_; }
 
-}  // namespace quire::lsm
+}  // namespace quire::engine

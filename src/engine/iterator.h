@@ -1,6 +1,6 @@
 /// Snapshots and iterators of one rank's database, and of a reader of it.
 ///
-/// Layer      lsm
+/// Layer      engine
 /// Threads    an iterator belongs to one thread at a time; a snapshot to any
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "quire/slice.h"
 #include "quire/status.h"
 
-namespace quire::lsm {
+namespace quire::engine {
 
 /// A point in the order of writes. Released by destruction (before the database).
 class Snapshot {
@@ -43,4 +43,4 @@ struct IteratorOptions {
   std::string upper_bound;             ///< exclusive; empty: none
 };
 
-}  // namespace quire::lsm
+}  // namespace quire::engine

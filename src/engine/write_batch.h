@@ -1,6 +1,6 @@
 /// Several writes as one: log records one after another, as they go over the wire and into the log.
 ///
-/// Layer      lsm
+/// Layer      engine
 /// Encoding   docs/format/record.md (checksums 0: the code that stores or sends the batch covers
 ///            it)
 /// Threads    one thread at a time
@@ -9,11 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "lsm/memtable/memtable.h"
+#include "log/record.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 
-namespace quire::lsm {
+namespace quire::engine {
+
+/// One operation of a write.
+struct WriteOp {
+  log::RecordType type;
+  Slice key;
+  Slice value;
+};
 
 class WriteBatch {
  public:
@@ -45,4 +52,4 @@ class WriteBatch {
 /// kRangeDelete and kUpdate (value: at least the function's 4 bytes) are possible.
 Result<std::vector<WriteOp>> DecodeBatch(Slice bytes);
 
-}  // namespace quire::lsm
+}  // namespace quire::engine

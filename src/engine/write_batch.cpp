@@ -1,8 +1,8 @@
-#include "lsm/memtable/write_batch.h"
+#include "engine/write_batch.h"
 
 #include "base/coding.h"
 
-namespace quire::lsm {
+namespace quire::engine {
 namespace {
 
 constexpr size_t kRecordHeaderBytes = sizeof(log::RecordHeader);
@@ -89,4 +89,4 @@ Result<std::vector<WriteOp>> DecodeBatch(Slice bytes) {
   return ops;
 }
 
-}  // namespace quire::lsm
+}  // namespace quire::engine

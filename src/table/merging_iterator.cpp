@@ -1,13 +1,13 @@
-#include "lsm/version/merging_iterator.h"
+#include "table/merging_iterator.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/coding.h"
 
-namespace quire::lsm {
+namespace quire::table {
 
-MergingIterator::MergingIterator(std::vector<std::unique_ptr<table::EntryIterator>> sources,
+MergingIterator::MergingIterator(std::vector<std::unique_ptr<EntryIterator>> sources,
                                  size_t common_bytes)
     : sources_(std::move(sources)), common_bytes_(common_bytes) {
   heap_.reserve(sources_.size());
@@ -37,7 +37,7 @@ inline bool MergingIterator::Load(Node* node) {
 void MergingIterator::Rebuild() {
   heap_.clear();
   failed_ = nullptr;
-  for (const std::unique_ptr<table::EntryIterator>& source : sources_) {
+  for (const std::unique_ptr<EntryIterator>& source : sources_) {
     Node node{0, nullptr, source.get()};
     if (Load(&node)) heap_.push_back(node);
   }
@@ -106,4 +106,4 @@ Status MergingIterator::status() const {
   return failed_ == nullptr ? Status() : failed_->status();
 }
 
-}  // namespace quire::lsm
+}  // namespace quire::table

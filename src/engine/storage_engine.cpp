@@ -1,0 +1,32 @@
+#include "engine/storage_engine.h"
+
+#include <utility>
+
+#include "engine/engine_kind.h"
+
+namespace quire::engine {
+
+Status StorageEngine::Write(const WriteBatch& batch) {
+  WriteProgress progress;
+  return Write(batch, &progress);
+}
+
+Status StorageEngine::Update(Slice key, const UpdateFn& update) {
+  WriteProgress progress;
+  return Update(key, update, &progress);
+}
+
+Status StorageEngine::Get(Slice key, std::string* value, const Snapshot* snapshot) const {
+  return Get(key, snapshot, Into(value));
+}
+
+Status StoredParts::Remove(io::FileSystem& fs, const std::string& directory,
+                           std::unique_ptr<io::FileLock> lock) const {
+  const std::unique_ptr<PartRemoval> removal = NewRemoval(fs, directory, std::move(lock));
+  while (true) {
+    QUIRE_ASSIGN_OR_RETURN(const bool gone, removal->Advance());
+    if (gone) return Status();
+  }
+}
+
+}  // namespace quire::engine
