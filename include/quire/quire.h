@@ -318,7 +318,8 @@ QUIRE_EXPORT int quire_iter_value(quire_iter* iter, const void** value, size_t* 
 
 /* Opens <repository>/<name>, or a checkpoint, <path>/<name>/<number>, in its last published state.
  * Needs no context, no MPI and no lock, and writes nothing. Uses cache_bytes and the partitioner of
- * `options` (may be null). One thread at a time. */
+ * `options` (may be null): it must be that of the database, or none if it goes by hash. One thread
+ * at a time. */
 QUIRE_EXPORT int quire_reader_open(const char* directory, const quire_options* options,
                                    quire_reader** reader);
 /* Frees the reader; its iterators must have been freed before. Null is allowed. */

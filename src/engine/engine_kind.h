@@ -71,6 +71,7 @@ class StoredPart {
   /// Looks again. The new reader sees the present state, and opens only the files that this one
   /// does not have. This one sees what it saw before. Errors as of StoredParts::Open.
   virtual Result<std::shared_ptr<StoredPart>> Newer() const = 0;
+  /// Without has_base: readers know nothing of the owner's base.
   virtual TablesPosition Position() const = 0;
   /// The size of the entries in its files before compression: about what a walk reads.
   virtual uint64_t EntryBytes() const = 0;

@@ -17,10 +17,16 @@ namespace {
 
 constexpr uint64_t kNow = std::numeric_limits<uint64_t>::max();
 
+Status CheckKey(Slice key) {
+  if (!key.empty() && key.size() <= log::kKeyBytesMax) return Status();
+  return Status(Code::kInvalidArgument, "a key of " + std::to_string(key.size()) + " bytes");
+}
+
+// An update is no write of its own: its function makes one of it.
 Status CheckWrite(const WriteOp& operation) {
-  if (operation.key.empty() || operation.key.size() > log::kKeyBytesMax) {
-    return Status(Code::kInvalidArgument,
-                  "a key of " + std::to_string(operation.key.size()) + " bytes");
+  QUIRE_RETURN_IF_ERROR(CheckKey(operation.key));
+  if (operation.type == log::RecordType::kUpdate) {
+    return Status(Code::kInvalidArgument, "an update in a batch that is written as a whole");
   }
   const bool range = operation.type == log::RecordType::kRangeDelete;
   if (range && operation.value.size() > log::kKeyBytesMax) {
@@ -213,6 +219,7 @@ class MapEngine final : public StorageEngine {
   }
   using StorageEngine::Get;
   Status Get(Slice key, const Snapshot* snapshot, const BufferAllocator& allocate) const override {
+    QUIRE_RETURN_IF_ERROR(CheckKey(key));
     const std::lock_guard<std::mutex> lock(store_->mutex);
     const std::string* const value =
         store_->versions.Find(key, snapshot == nullptr ? kNow : snapshot->lsn());
@@ -252,6 +259,7 @@ class MapEngine final : public StorageEngine {
     return Status();
   }
   Status Call(const WriteOp& operation, const WireUpdateFn& update) {
+    if (!update) return Status(Code::kInvalidArgument, "there are no update functions");
     const auto function = base::LoadLe<uint32_t>(operation.value.data());
     const Slice argument = operation.value.substr(sizeof(function));
     Status failed;
@@ -304,8 +312,8 @@ class MemoryKind final : public EngineKind {
 }  // namespace
 
 const EngineKind& MemoryEngine() {
-  static const MemoryKind kind;
-  return kind;
+  static const MemoryKind* const kind = new MemoryKind;
+  return *kind;
 }
 
 }  // namespace quire::engine

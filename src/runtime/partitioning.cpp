@@ -29,7 +29,9 @@ Partitioner Guarded(Partitioner function) {
 
 }  // namespace
 
-Partitioning::Partitioning(Partitioner function) : function_(Guarded(std::move(function))) {}
+Partitioning::Partitioning(Partitioner function) : function_(Guarded(std::move(function))) {
+  if (function_) name_.clear();
+}
 
 Result<Partitioning> Partitioning::Make(const Partitioner& function, const std::string& name) {
   const bool named = !name.empty() && name != kByHash;

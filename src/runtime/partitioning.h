@@ -27,10 +27,11 @@ class Partitioning {
   /// Errors  kInvalidArgument: there is a function without a name of its own, or a name without a
   ///         function. No function and no name, or kByHash: by hash.
   static Result<Partitioning> Make(const Partitioner& function, const std::string& name);
-  /// The same without a check of names, for readers: they compare the stored name themselves.
+  /// By `function` under no name, for readers that are given none; by hash if it is empty.
   explicit Partitioning(Partitioner function);
 
   bool by_hash() const { return !function_; }
+  /// Empty: a function without a name.
   const std::string& name() const { return name_; }
 
   /// Returns what the rule answers for `key`, whose hash is `hash`: the owner, one of `rank_count`

@@ -42,6 +42,11 @@ TEST(Partitioning, RefusesANameWithoutAFunctionAndAFunctionWithoutAName) {
   EXPECT_CODE(Partitioning::Make(to_0, "hash").status(), Code::kInvalidArgument);
 }
 
+TEST(Partitioning, HasNoNameOfAFunctionThatIsGivenWithoutOne) {
+  EXPECT_EQ(Partitioning(Partitioner()).name(), "hash");
+  EXPECT_EQ(Partitioning([](Slice, int) { return 0; }).name(), "");
+}
+
 TEST(Partitioning, TellsAWrongRankFromAThrownException) {
   const Partitioning beyond = By([](Slice, int rank_count) { return rank_count; });
   EXPECT_EQ(*beyond.AnswerFor("key", 0, 3), 3);

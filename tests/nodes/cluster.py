@@ -218,7 +218,7 @@ class Cluster:
         status = exit_status(job.wait())
         try:
             return int((self.ends / "status").read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # or rank 0 died while it wrote it
             return status
 
     def wait_idle(self):

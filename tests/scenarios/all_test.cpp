@@ -43,6 +43,9 @@ TEST_P(EveryEngine, RefusesKeysWithoutASize) {
   EXPECT_CODE(engine_->Put("", "value"), Code::kInvalidArgument);
   EXPECT_CODE(engine_->Put(std::string(65537, 'k'), "value"), Code::kInvalidArgument);
   EXPECT_CODE(engine_->Delete(""), Code::kInvalidArgument);
+  std::string value;
+  EXPECT_CODE(engine_->Get("", &value), Code::kInvalidArgument);
+  EXPECT_CODE(engine_->Get(std::string(65537, 'k'), &value), Code::kInvalidArgument);
   EXPECT_EQ(AllOf(*engine_), Pairs());
 }
 
@@ -112,6 +115,13 @@ TEST_P(EveryEngine, AppliesOperationsOneAfterAnother) {
   EXPECT_EQ(progress.applied, 5u);
   EXPECT_EQ(AllOf(*engine_), (Pairs{{"a", "+4"}, {"b", "3"}}));
   EXPECT_CODE(engine_->Apply(batch.bytes().substr(1), update, &progress), Code::kCorruption);
+  // Without functions, and where all is written or nothing, there is nothing to call.
+  engine::WriteBatch alone;
+  alone.Update("b", 7, "+");
+  engine::WriteProgress refusal;
+  EXPECT_CODE(engine_->Apply(alone.bytes(), {}, &refusal), Code::kInvalidArgument);
+  EXPECT_CODE(engine_->Write(alone), Code::kInvalidArgument);
+  EXPECT_EQ(Get(*engine_, "b"), "3");
 }
 
 TEST_P(EveryEngine, KeepsAllThroughFlushesAndCompactions) {

@@ -101,9 +101,11 @@ class DatabaseReaderImpl final : public DatabaseReader {
     chain_.swap(chain);
   }
   Status CheckPartitioners(const std::vector<Generation>& generations) const {
+    // `quire repair` may have found an older generation by hash whose function it could not know.
     for (const Generation& generation : generations) {
       const bool by_hash = generation.partitioner == runtime::Partitioning::kByHash;
-      if (by_hash == partitioning_.by_hash()) continue;
+      const bool newest = &generation == &generations.front();
+      if (by_hash == partitioning_.by_hash() || (by_hash && !newest)) continue;
       const std::string advice =
           by_hash ? ", by the hash of keys: give no function in " : ": give the function in ";
       return Status(Code::kInvalidArgument, "the database in " + directory_ +

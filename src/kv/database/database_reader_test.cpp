@@ -350,6 +350,18 @@ TEST_F(ReadingWhilePairsMove, AWalkLeavesOutNoPairThatMovesBesideIt) {
   EXPECT_EQ(AllOf(*reader_).size(), keys_.size());
 }
 
+// A repair cannot know the function of an older generation: its one part is by hash as by any rule.
+TEST_F(ReadingWhilePairsMove, GoesByTheRuleOfTheNewestGeneration) {
+  Publish({{kNewer.number, kNewer.rank_count, "by the program", ""}, kOld});
+  EXPECT_CODE(OpenDatabaseReader(*disk_, "/db", {}).status(), Code::kInvalidArgument);
+  DatabaseReaderOptions with;
+  with.partitioner = [](Slice, int) { return 0; };
+  const auto reader = OpenDatabaseReader(*disk_, "/db", with);
+  ASSERT_OK(reader.status());
+  for (const std::string& key : keys_) EXPECT_EQ(Get(**reader, key), "old");
+  EXPECT_EQ(AllOf(**reader).size(), keys_.size());
+}
+
 TEST_F(ReadingWhilePairsMove, AWalkShowsNothingThatWasDeletedBeforeIt) {
   DeleteAndOpen(keys_[1]);
   const auto walk = reader_->NewIterator();

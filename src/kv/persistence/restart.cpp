@@ -9,7 +9,6 @@
 #include "base/coding.h"
 #include "base/log_sink.h"
 #include "base/sync_point.h"
-#include "engine/storage_engine.h"
 #include "io/files/machine.h"
 #include "kv/generations/locked_database.h"
 #include "kv/generations/part_files.h"

@@ -6,6 +6,7 @@
 
 #include "lsm/db/backing_store_testing.h"
 #include "lsm/peer/peer_reader.h"
+#include "table/table.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::lsm::db_base_test {

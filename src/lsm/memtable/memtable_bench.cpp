@@ -29,6 +29,7 @@
 #include "lsm/memtable/memtable.h"
 #include "lsm/memtable/sorted_view.h"
 #include "lsm/peer/peer_reader.h"
+#include "table/table.h"
 
 namespace quire::lsm {
 namespace {

@@ -46,7 +46,13 @@ class LsmKind final : public engine::EngineKind {
  public:
   const char* name() const override { return "lsm"; }
   engine::Capabilities capabilities() const override {
-    return {true, true, true, true, true, true, true};
+    return {.ordered = true,
+            .snapshots = true,
+            .atomic_batches = true,
+            .persistent = true,
+            .neighbour_readable = true,
+            .capturable = true,
+            .backable = true};
   }
   Result<std::unique_ptr<engine::StorageEngine>> Open(const engine::EngineEnvironment& environment,
                                                       const std::string& directory,
@@ -64,8 +70,9 @@ class LsmKind final : public engine::EngineKind {
 }  // namespace
 
 const engine::EngineKind& LsmEngine() {
-  static const LsmKind kind;
-  return kind;
+  // Never destroyed: readers and databases may end after static objects.
+  static const LsmKind* const kind = new LsmKind;
+  return *kind;
 }
 
 }  // namespace quire::lsm

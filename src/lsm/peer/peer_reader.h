@@ -10,13 +10,10 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "engine/engine_kind.h"
 #include "io/files/file_system.h"
-#include "lsm/memtable/shared_region.h"
-#include "lsm/vlog/value_log.h"
-#include "table/table.h"
+#include "quire/status.h"
 
 namespace quire::lsm {
 
