@@ -2,13 +2,15 @@
 #include <utility>
 
 #include "kv/database/database_impl.h"
+#include "kv/group/remote_gets.h"
 #include "kv/migration/owner_batch_writer.h"
 #include "kv/protocol/wire.h"
 
 namespace quire::kv {
 
-// The first failure of several operations, with their count. A part of DatabaseImpl::ManyGet, which
-// a header names: no anonymous namespace.
+namespace {
+
+// The first failure of several operations, with their count.
 class BulkOutcome {
  public:
   explicit BulkOutcome(size_t count) : count_(count) {}
@@ -34,6 +36,8 @@ class BulkOutcome {
   uint64_t failed_count_ = 0;
   Status first_;
 };
+
+}  // namespace
 
 template <typename WriteOne>
 Status DatabaseImpl::WriteEach(size_t count, const WriteOne& write_one) {
@@ -124,131 +128,31 @@ Status DatabaseImpl::Write(const Batch& batch) {
   return outcome.Take();
 }
 
-// The state of one GetMany.
-struct DatabaseImpl::ManyGet {
-  const std::vector<Slice>& keys;
-  std::vector<std::string>* values;
-  std::vector<bool>* found;
-  std::vector<PairCache::Ticket> tickets;
-  std::vector<uint64_t> hashes;
-  std::map<Asked, std::vector<size_t>> far;  // keys to be asked for, the last one first
-  // By owner: those whose tables it named, which were not to be had.
-  std::vector<std::pair<int, size_t>> for_values;
-  BulkOutcome outcome;
-
-  BufferAllocator IntoValue(size_t i) { return Into(&(*values)[i]); }
-};
-
 Status DatabaseImpl::GetMany(const std::vector<Slice>& keys, std::vector<std::string>* values,
                              std::vector<bool>* found) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayGet));
   values->assign(keys.size(), std::string());
   found->assign(keys.size(), false);
-  ManyGet many{keys, values, found, {}, {}, {}, {}, BulkOutcome(keys.size())};
-  many.tickets.resize(keys.size());
-  many.hashes.resize(keys.size());
-  GetNear(&many);
-  while (!many.far.empty()) GetFar(&many);
-  return many.outcome.Take();
-}
-
-// All that needs no message; the rest by owner.
-void DatabaseImpl::GetNear(ManyGet* many) {
-  for (size_t i = many->keys.size(); i-- > 0;) {
-    const Slice key = many->keys[i];
-    const Status sizes = CheckSizes(key, {});
-    if (!sizes.ok()) {
-      many->outcome.Add(sizes);
-      continue;
-    }
-    const Place place = Locate(key);
-    many->hashes[i] = place.hash;
-    const Status status = GetWithoutMessage(place, key, many->IntoValue(i), &many->tickets[i]);
-    if (MustAsk(place, status)) {
-      const bool in_group = InGroup(place.owner);
-      many->far[{place.owner, in_group ? WireOperation::kGetManyInGroup : WireOperation::kGetMany}]
-          .push_back(i);
-    } else if (status.code() != Code::kNotFound) {
-      (*many->found)[i] = status.ok();
-      if (!status.ok()) (*many->values)[i].clear();  // what was read did not verify
-      many->outcome.Add(status);
-    }
+  std::vector<Status> statuses(keys.size());
+  std::vector<RemoteGets::OneOfMany> far;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    statuses[i] = CheckSizes(keys[i], {});
+    if (!statuses[i].ok()) continue;
+    const Place place = Locate(keys[i]);
+    RemoteGets::Wanted wanted{keys[i], place.owner, place.hash, {}};
+    std::string* const value = &(*values)[i];
+    statuses[i] = GetWithoutMessage(place, keys[i], Into(value), &wanted.ticket);
+    if (MustAsk(place, statuses[i])) far.push_back({wanted, value, &statuses[i]});
   }
-}
-
-// One round: a message to every owner that has keys left, then all answers.
-void DatabaseImpl::GetFar(ManyGet* many) {
-  std::vector<std::pair<Asked, std::shared_ptr<comm::Call>>> calls;
-  for (auto& [asked, left] : many->far) {
-    const auto [owner, operation] = asked;
-    std::string request;
-    for (size_t n = left.size(); n-- > 0 && request.size() < kGetManyRequestBytes;) {
-      AddKey(&request, many->keys[left[n]]);
-    }
-    auto call = context_->exchange->Start(owner, Channel(number_, operation), {}, request);
-    if (call.ok()) {
-      calls.emplace_back(asked, std::move(*call));
-    } else {
-      many->outcome.AddFailures(left.size(), OwnerStatus(owner, call.status()));
-      left.clear();
-    }
+  remote_gets_->GetMany(&far);
+  BulkOutcome outcome(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    (*found)[i] = statuses[i].ok();
+    if (statuses[i].ok() || statuses[i].code() == Code::kNotFound) continue;
+    (*values)[i].clear();  // what was read did not verify
+    outcome.Add(statuses[i]);
   }
-  for (const auto& [asked, call] : calls) {
-    std::string answer;
-    Status status = context_->exchange->Wait(call, &answer);
-    if (status.ok()) status = TakeMany(many, asked, answer);
-    if (status.ok()) continue;
-    many->outcome.AddFailures(many->far[asked].size(), OwnerStatus(asked.first, status));
-    many->far[asked].clear();
-  }
-  for (const auto& [owner, i] : std::exchange(many->for_values, {})) {
-    many->far[{owner, WireOperation::kGetMany}].push_back(i);
-  }
-  std::erase_if(many->far, [](const auto& entry) { return entry.second.empty(); });
-}
-
-Status DatabaseImpl::TakeMany(ManyGet* many, const Asked& asked, Slice answer) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<GetResult> results, DecodeResults(answer));
-  std::vector<size_t>& left = many->far[asked];
-  if (results.empty() || results.size() > left.size()) {
-    return Status(Code::kCorruption, "an answer to " + std::to_string(left.size()) + " gets has " +
-                                         std::to_string(results.size()) + " results");
-  }
-  for (const GetResult& result : results) {
-    if (result.tables && asked.second != WireOperation::kGetManyInGroup) {
-      return Status(Code::kCorruption, "an answer to gets names tables, which was not requested");
-    }
-    const size_t i = left.back();
-    left.pop_back();
-    if (result.tables) {
-      TakeFromTables(many, asked.first, i, *result.tables);
-      continue;
-    }
-    counters_.Add(DatabaseCounter::kGetsByMessage);
-    if (result.status.ok()) {
-      (*many->values)[i].assign(result.value);
-      TakeFound(many, i);
-    } else if (result.status.code() != Code::kNotFound) {
-      many->outcome.Add(OwnerStatus(asked.first, result.status));
-    }
-  }
-  return Status();
-}
-
-void DatabaseImpl::TakeFromTables(ManyGet* many, int owner, size_t i, const NamedTables& tables) {
-  const Status read = group_->Get(owner, tables, many->keys[i], many->IntoValue(i));
-  if (!read.ok()) (*many->values)[i].clear();  // what was read did not verify
-  if (read.code() == Code::kBusy) {
-    many->for_values.emplace_back(owner, i);
-    return;
-  }
-  counters_.Add(DatabaseCounter::kGetsInGroup);
-  if (read.ok()) TakeFound(many, i);
-}
-
-void DatabaseImpl::TakeFound(ManyGet* many, size_t i) {
-  (*many->found)[i] = true;
-  remote_cache_->Insert(many->keys[i], (*many->values)[i], many->hashes[i], many->tickets[i]);
+  return outcome.Take();
 }
 
 }  // namespace quire::kv

@@ -109,51 +109,6 @@ Status DatabaseImpl::Barrier(Level level) {
   return context_->exchange->Agree(flushed);
 }
 
-Status DatabaseImpl::Redistribute(uint32_t number, RedistributionRequest request, MoveWait wait) {
-  old_parts_ = request.chain;
-  to_move_ = request;
-  to_move_.chain.reset();
-  QUIRE_RETURN_IF_ERROR(
-      StartRedistribution(context_, number, std::move(request), &redistribution_));
-  if (wait == MoveWait::kNothing) return Status();
-  const Status ended = runtime::EndOf([&] { return redistribution_->Wait(); });
-  const Status moved = runtime::AgreeOnOutcome(*context_->exchange, ended);
-  return wait == MoveWait::kMoved || runtime::IsOfASilentRank(moved) ? moved : Status();
-}
-
-// A rank's own knowledge must not decide whether it enters a collective call: a rank may have ended
-// by itself, and where an iterator keeps the older parts depends on the rank. So all agree twice,
-// on how it ended and on who could begin again. If it failed for want of room, there may be room
-// now.
-Status DatabaseImpl::AwaitRedistribution(uint32_t number) {
-  if (redistribution_ == nullptr) return Status();
-  const Status mine = runtime::EndOf([&] { return redistribution_->Wait(); });
-  const Status moved = runtime::AgreeOnOutcome(*context_->exchange, mine);
-  if (moved.ok() || runtime::IsOfASilentRank(moved)) return moved;
-  RedistributionRequest again;
-  const Status can_begin = base::OrOutOfMemory([&] {
-    again = to_move_;
-    again.chain = old_parts_.lock();
-    return mine.ok() || again.chain == nullptr ? moved : Status();
-  });
-  QUIRE_RETURN_IF_ERROR(context_->exchange->Agree(can_begin));
-  return Redistribute(number, std::move(again), MoveWait::kMoved);
-}
-
-// What iterators kept, and a redistribution has left therefore.
-void DatabaseImpl::RemoveMovedParts() {
-  const Status removed = runtime::Together(*context_->exchange, [this] {
-    return RemoveParts(*context_, to_move_.directory, {to_move_.without.generations[0].number});
-  });
-  if (removed.ok() || context_->rank() != 0 || !base::LogEnabled()) return;
-  static_cast<void>(base::OrOutOfMemory([&] {
-    base::Log(LogLevel::kWarning,
-              "what " + to_move_.directory +
-                  " has besides its pairs goes with the next open: " + removed.ToString());
-    return Status();
-  }));
-}
-
 Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
                                                         const CheckpointOptions& options) {
   QUIRE_RETURN_IF_ERROR(Admit(kOpen));
@@ -172,7 +127,7 @@ Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNum
   });
   // A checkpoint is of one generation.
   const Status moved = runtime::Together(
-      *context_->exchange, [&] { return AwaitRedistribution(numbers.redistribution); });
+      *context_->exchange, [&] { return redistribution_.Await(numbers.redistribution); });
   if (ready.ok()) ready = moved;
   if (ready.ok() && options.keep < 0) {
     ready = Status(Code::kInvalidArgument, "CheckpointOptions::keep is " +
@@ -185,18 +140,11 @@ Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNum
   // What all ranks wrote is at its owners. None writes on before all have captured it.
   const CheckpointRequest request = {
       path, name_, directory_, partitioning_.name(), ShapingOptions(options_), options.keep};
-  std::erase_if(checkpoints_,
-                [](const std::shared_ptr<runtime::Job>& other) { return other->finished(); });
-  checkpoints_.reserve(checkpoints_.size() + 1);
+  checkpoints_.MakeRoom();
   Result<std::shared_ptr<const engine::Capture>> capture = store_->NewCapture();
   base::SyncPoint("kv.checkpoint.captured");
   QUIRE_RETURN_IF_ERROR(context_->exchange->Agree(capture.status()));
-  std::shared_ptr<runtime::Job> job;
-  QUIRE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Event> event,
-      StartCheckpoint(context_, numbers.checkpoint, request, std::move(*capture), &job));
-  checkpoints_.push_back(std::move(job));
-  return event;
+  return checkpoints_.Start(context_, numbers.checkpoint, request, std::move(*capture));
 }
 
 Status DatabaseImpl::SetConsistency(Consistency consistency) {
@@ -217,7 +165,7 @@ Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) 
   // another may already change.
   allowed_.store((before & after) | (before & kSequential) | kChanging);
   base::SyncPoint("kv.mode.closed");
-  remote_cache_->SetOn(false);
+  remote_gets_->cache().SetOn(false);
   FenceReport report(*this);
   Status fenced = base::OrOutOfMemory([&] {
     const Status written = AwaitWrites();
@@ -251,7 +199,8 @@ void DatabaseImpl::SwitchCaches(Protection protection) {
   const bool local = protection != Protection::kWriteOnly;
   if (store_->cache().on() != local) store_->cache().SetOn(local);
   const bool remote = protection == Protection::kReadOnly;
-  if (remote_cache_->on() != remote) remote_cache_->SetOn(remote);
+  PairCache& remote_cache = remote_gets_->cache();
+  if (remote_cache.on() != remote) remote_cache.SetOn(remote);
 }
 
 std::unique_ptr<LocalIterator> DatabaseImpl::NewLocalIterator() {
@@ -281,11 +230,11 @@ Status DatabaseImpl::Close() {
 
 Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
   const Status fenced = base::OrOutOfMemory([&] { return Fence(); });
-  const Status waited = AwaitCheckpoints();
+  const Status waited = checkpoints_.Await();
   // One rank's outcome decides for all: those that went on alone would end it for the others.
   const Status ready = exchange.Agree(fenced.ok() ? waited : fenced);
   base::SyncPoint("kv.close.fenced");
-  if (redistribution_ != nullptr) EndRedistribution();
+  redistribution_.End();
   const Status kept = base::OrOutOfMemory([&] { return FlushToClose(); });
   base::SyncPoint("kv.close.flushed");
   const std::unique_ptr<io::FileLock> lock = std::move(lock_);
@@ -294,34 +243,6 @@ Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
   // Nobody goes on, and rank 0 keeps the lock, before all have let go of their files.
   const Status closed = exchange.Agree(kept);
   return ready.ok() ? closed : ready;
-}
-
-// They read this rank's files. How they ended is their events' to tell, and the log's. Where a step
-// is stuck on this rank, to give it up would wait for that step as well.
-Status DatabaseImpl::AwaitCheckpoints() {
-  Status first;
-  for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {
-    Status waited(Code::kTimedOut);
-    while (waited.code() == Code::kTimedOut && !checkpoint->finished()) {
-      waited = base::OrOutOfMemory([&] { return checkpoint->Wait(); });
-      if (!checkpoint->AwaitsThisRank()) break;
-    }
-    if (!checkpoint->finished() && first.ok()) first = waited;
-  }
-  return first;
-}
-
-// What has not moved stays for the next open. Nobody sends any more when the first goes.
-void DatabaseImpl::EndRedistribution() {
-  bool moved = redistribution_->finished();
-  if (moved) {
-    moved = base::OrOutOfMemory([&] { return redistribution_->Wait(); }).ok();
-  } else {
-    *to_move_.closing = true;
-    redistribution_->Stop();
-  }
-  const Result<uint64_t> cut_off = context_->exchange->Sum(moved ? 0 : 1);
-  if (cut_off.ok() && *cut_off == 0) RemoveMovedParts();
 }
 
 void DatabaseImpl::Shutdown() {
@@ -349,14 +270,8 @@ void DatabaseImpl::Teardown() {
   allowed_.store(0);
   const Status closed = base::OrOutOfMemory([this] { return ClosedStatus(); });
   iterators_.End(closed);
-  if (redistribution_ != nullptr) redistribution_->Stop();
-  to_move_.chain.reset();  // these two hold the storage
-  to_move_.engine.reset();
-  for (const std::shared_ptr<runtime::Job>& checkpoint : checkpoints_) {
-    // One that has ended may still have to tell another rank.
-    if (!checkpoint->finished()) checkpoint->Stop();
-  }
-  checkpoints_.clear();
+  redistribution_.Stop();
+  checkpoints_.Stop();
   {
     const std::lock_guard<std::mutex> lock(context_->mutex);
     std::erase(context_->progress_clients, this);
@@ -364,7 +279,7 @@ void DatabaseImpl::Teardown() {
   if (dispatcher_ != nullptr) dispatcher_->Stop(closed);
   if (service_ != nullptr) service_->Detach(context_->exchange.get(), number_);
   direct_.reset();
-  group_.reset();
+  remote_gets_.reset();
   service_.reset();
   dispatcher_.reset();
   store_.reset();

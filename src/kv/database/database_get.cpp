@@ -1,13 +1,11 @@
-// Gets of one key: staged here, of this rank, cached, from the memory and the tables of the storage
-// group, by message.
+// Gets that need no message: of what is staged here, of this rank, cached, in a neighbour's memory.
 #include <cstring>
 
 #include "base/own_buffer.h"
 #include "base/program_call.h"
 #include "base/sync_point.h"
 #include "kv/database/database_impl.h"
-#include "kv/group/remote_get.h"
-#include "kv/protocol/wire.h"
+#include "kv/group/remote_gets.h"
 
 namespace quire::kv {
 
@@ -22,11 +20,9 @@ Status DatabaseImpl::Get(Slice key, const BufferAllocator& allocate) {
 
 Status DatabaseImpl::GetValue(Slice key, const BufferAllocator& allocate) {
   const Place place = Locate(key);
-  PairCache::Ticket ticket;
-  const Status near = GetWithoutMessage(place, key, allocate, &ticket);
-  if (!MustAsk(place, near)) return near;
-  if (InGroup(place.owner)) return GetInGroup(place, key, allocate, ticket);
-  return GetByMessage(place, key, allocate, ticket);
+  RemoteGets::Wanted wanted{key, place.owner, place.hash, {}};
+  const Status near = GetWithoutMessage(place, key, allocate, &wanted.ticket);
+  return MustAsk(place, near) ? remote_gets_->Get(wanted, allocate) : near;
 }
 
 Status DatabaseImpl::GetWithoutMessage(const Place& place, Slice key,
@@ -55,10 +51,11 @@ Status DatabaseImpl::GetWithoutMessage(const Place& place, Slice key,
       QUIRE_RETURN_IF_ERROR(dispatcher_->Drain(place.owner));
       break;
   }
-  if (remote_cache_->on()) {
-    *ticket = remote_cache_->Look(place.hash);
+  PairCache& cache = remote_gets_->cache();
+  if (cache.on()) {
+    *ticket = cache.Look(place.hash);
     base::SyncPoint("kv.get.looked");
-    const Status cached = remote_cache_->Get(key, place.hash, *ticket, allocate);
+    const Status cached = cache.Get(key, place.hash, *ticket, allocate);
     if (cached.code() != Code::kNotFound) {
       counters_.Add(DatabaseCounter::kRemoteCacheHits);
       return cached;
@@ -71,72 +68,16 @@ Status DatabaseImpl::GetWithoutMessage(const Place& place, Slice key,
   return direct;
 }
 
-Status DatabaseImpl::GetByMessage(const Place& place, Slice key, const BufferAllocator& allocate,
-                                  const PairCache::Ticket& ticket) {
-  std::string answer;
-  const Status status =
-      context_->exchange->Ask(place.owner, Channel(number_, WireOperation::kGet), {}, key, &answer);
-  return TakeGetAnswer(place, key, status, answer, allocate, ticket);
-}
-
-// The owner tells what its memory has, or which tables to look into (SC17, section 2.7).
-Status DatabaseImpl::GetInGroup(const Place& place, Slice key, const BufferAllocator& allocate,
-                                const PairCache::Ticket& ticket) {
-  std::string answer;
-  const Status status = context_->exchange->Ask(
-      place.owner, Channel(number_, WireOperation::kGetInGroup), {}, key, &answer);
-  base::SyncPoint("kv.get.named");
-  NamedTables tables;
-  if (!status.ok() || !DecodeTablesAnswer(answer, &tables)) {
-    return TakeGetAnswer(place, key, status, answer, allocate, ticket);
-  }
-  char* at = nullptr;
-  size_t size = 0;
-  const Status read = group_->Get(place.owner, tables, key, [&](size_t value_size) {
-    size = value_size;
-    return at = allocate(value_size);
-  });
-  if (read.code() == Code::kBusy) return GetByMessage(place, key, allocate, ticket);
-  counters_.Add(DatabaseCounter::kGetsInGroup);
-  if (read.ok()) remote_cache_->Insert(key, Slice(at, size), place.hash, ticket);
-  return read;
-}
-
-Status DatabaseImpl::TakeGetAnswer(const Place& place, Slice key, const Status& status,
-                                   Slice answer, const BufferAllocator& allocate,
-                                   const PairCache::Ticket& ticket) {
-  counters_.Add(DatabaseCounter::kGetsByMessage);
-  base::SyncPoint("kv.get.answered");
-  if (!status.ok()) return OwnerStatus(place.owner, status);
-  QUIRE_ASSIGN_OR_RETURN(const Slice value, DecodeGetAnswer(answer));
-  char* const to = allocate(value.size());
-  if (to == nullptr) return Status(Code::kOutOfMemory, "no memory for the value");
-  if (!value.empty()) std::memcpy(to, value.data(), value.size());
-  remote_cache_->Insert(key, value, place.hash, ticket);
-  return Status();
-}
-
 std::unique_ptr<PendingGet> DatabaseImpl::GetAsync(Slice key) {
   Status status = Admit(kOpen | kMayGet);
   if (status.ok()) status = CheckSizes(key, {});
   std::string value;
   if (!status.ok()) return NewReadyGet(std::move(status), std::move(value));
   const Place place = Locate(key);
-  PairCache::Ticket ticket;
-  status = GetWithoutMessage(place, key, Into(&value), &ticket);
+  RemoteGets::Wanted wanted{key, place.owner, place.hash, {}};
+  status = GetWithoutMessage(place, key, Into(&value), &wanted.ticket);
   if (!MustAsk(place, status)) return NewReadyGet(std::move(status), std::move(value));
-  RemoteGet asked;
-  asked.context = context_;
-  asked.database_number = number_;
-  asked.owner = place.owner;
-  asked.key = std::string(key);
-  asked.hash = place.hash;
-  asked.cache = remote_cache_;
-  asked.ticket = ticket;
-  asked.counters = shared_counters_;
-  // The owner may have closed by the time at which it would be asked for the value.
-  if (group_ != nullptr && group_->Sees(place.owner)) asked.group = group_;
-  return NewRemoteGet(std::move(asked));
+  return remote_gets_->Begin(wanted);
 }
 
 }  // namespace quire::kv

@@ -56,8 +56,10 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::ContextState> context, Datab
       store_(std::make_unique<LocalStore>(std::move(parts.engine), options_.local_cache_bytes,
                                           rank_, &counters_)),
       direct_(std::move(parts.direct)),
-      group_(std::move(parts.group)),
-      remote_cache_(std::make_shared<PairCache>(size_ > 1 ? options_.remote_cache_bytes : 0)) {
+      remote_gets_(std::make_shared<RemoteGets>(context_, number_, std::move(parts.group),
+                                                size_ > 1 ? options_.remote_cache_bytes : 0,
+                                                shared_counters_)),
+      redistribution_(context_) {
   SwitchCaches(protection_);
 }
 
@@ -84,8 +86,8 @@ DatabaseImpl::~DatabaseImpl() {
 
 // All that has threads, locks, or files of the parent.
 void DatabaseImpl::LeaveAll() {
-  base::LeaveInChild(context_, memory_, store_, service_, dispatcher_, direct_, group_,
-                     remote_cache_, lock_, redistribution_, to_move_, checkpoints_);
+  base::LeaveInChild(context_, memory_, store_, service_, dispatcher_, direct_, remote_gets_, lock_,
+                     redistribution_, checkpoints_);
 }
 
 uint32_t DatabaseImpl::AllowedBy(Protection protection, Consistency consistency) {

@@ -18,18 +18,18 @@
 #include "base/forked_child.h"
 #include "base/hash.h"
 #include "kv/generations/redistribution.h"
-#include "kv/group/file_group_reader.h"
+#include "kv/group/remote_gets.h"
 #include "kv/group/shared_memory_group_reader.h"
 #include "kv/migration/dispatcher.h"
 #include "kv/owner/local_iterator.h"
 #include "kv/owner/local_store.h"
 #include "kv/owner/pair_cache.h"
 #include "kv/owner/service.h"
+#include "kv/persistence/checkpoint.h"
 #include "kv/protocol/counters.h"
 #include "kv/protocol/writes_under_way.h"
 #include "quire/database.h"
 #include "runtime/context_state.h"
-#include "runtime/job.h"
 #include "runtime/partitioning.h"
 
 namespace quire::kv {
@@ -90,14 +90,8 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   Statistics GetStatistics() const override;
   Status Close() override;
 
-  /// What Redistribute waits for: nothing; the end, of whatever kind; that all pairs have moved.
-  enum class MoveWait { kNothing, kEnd, kMoved };
-  /// The pairs of older generations come to their owners, in the background or before it returns.
-  /// Collective, once, behind Begin.
-  Status Redistribute(uint32_t number, RedistributionRequest request, MoveWait wait);
-  /// Waits for its end. If it failed and all ranks still have the older parts, begins it again;
-  /// else all ranks return the failure. Collective, within Together().
-  Status AwaitRedistribution(uint32_t number);
+  /// Of the pairs of older generations. To begin, behind Begin.
+  Redistribution& redistribution() { return redistribution_; }
   /// Closes without other ranks: the Context is being destroyed, or Close was not called.
   void Shutdown() override;
   /// Sends lingering batches if there is no dispatcher thread.
@@ -162,34 +156,15 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   bool MustAsk(const Place& place, const Status& near) const {
     return near.code() == Code::kBusy && place.owner != rank_;
   }
-  Status GetByMessage(const Place& place, Slice key, const BufferAllocator& allocate,
-                      const PairCache::Ticket& ticket);
-  /// The owner is asked which of its tables to read, not for the value.
-  bool InGroup(int owner) const { return group_ != nullptr && group_->Reaches(owner); }
-  Status GetInGroup(const Place& place, Slice key, const BufferAllocator& allocate,
-                    const PairCache::Ticket& ticket);
-  Status TakeGetAnswer(const Place& place, Slice key, const Status& status, Slice answer,
-                       const BufferAllocator& allocate, const PairCache::Ticket& ticket);
-
   template <typename WriteOne>
   Status WriteEach(size_t count, const WriteOne& write_one);
   Status WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pairs, log::RecordType type);
-  struct ManyGet;
-  using Asked = std::pair<int, WireOperation>;  ///< an owner, and what of it
-  void GetNear(ManyGet* many);
-  void GetFar(ManyGet* many);
-  Status TakeMany(ManyGet* many, const Asked& asked, Slice answer);
-  void TakeFromTables(ManyGet* many, int owner, size_t i, const NamedTables& tables);
-  void TakeFound(ManyGet* many, size_t i);
 
   Status ChangeMode(Protection protection, Consistency consistency);
   void SwitchCaches(Protection protection);
   Status FlushToClose();
-  void EndRedistribution();
-  void RemoveMovedParts();
   void Teardown();
   Status CloseTogether(comm::Exchange& exchange);
-  Status AwaitCheckpoints();
   // Numbers of channels: every rank takes them before anything can fail on one rank alone.
   struct CheckpointNumbers {
     uint32_t checkpoint;
@@ -224,14 +199,10 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   std::unique_ptr<OwnerService> service_;
   std::shared_ptr<Dispatcher> dispatcher_;         ///< null on one rank
   std::unique_ptr<SharedMemoryGroupReader> direct_;  ///< null: not in use
-  std::shared_ptr<FileGroupReader> group_;           ///< the same; shared with gets under way
-  std::shared_ptr<PairCache> remote_cache_;        ///< shared with gets under way
+  std::shared_ptr<RemoteGets> remote_gets_;          ///< shared with gets under way
   std::unique_ptr<io::FileLock> lock_;
-  std::shared_ptr<runtime::Job> redistribution_;  ///< null: there was nothing to move
-  RedistributionRequest to_move_;        ///< to begin it again; without its chain, which is to go
-  std::weak_ptr<const GenerationChain> old_parts_;
-  std::vector<std::shared_ptr<runtime::Job>>
-      checkpoints_;  ///< of this database; touched by collective calls
+  Redistribution redistribution_;
+  RunningCheckpoints checkpoints_;
 };
 
 }  // namespace quire::kv

@@ -370,10 +370,10 @@ void GiveUpOpening(comm::Exchange& exchange, const Status& why, Opening* opening
 
 // Each open by another number of ranks begins a generation, to which all pairs move. The copies of
 // a database that is never open for long enough would pile up.
-DatabaseImpl::MoveWait WaitOf(const Opening& opening) {
-  if (opening.at_once || !opening.old.shared) return DatabaseImpl::MoveWait::kMoved;
+Redistribution::Wait WaitOf(const Opening& opening) {
+  if (opening.at_once || !opening.old.shared) return Redistribution::Wait::kMoved;
   const bool many = opening.old.chain->generations().size() > kOlderGenerationsMax;
-  return many ? DatabaseImpl::MoveWait::kEnd : DatabaseImpl::MoveWait::kNothing;
+  return many ? Redistribution::Wait::kEnd : Redistribution::Wait::kNothing;
 }
 
 Result<std::unique_ptr<Database>> Open(const std::shared_ptr<runtime::ContextState>& context,
@@ -392,10 +392,10 @@ Result<std::unique_ptr<Database>> Open(const std::shared_ptr<runtime::ContextSta
   opening->locked.made.Keep();
   opening->database->Keep(std::move(opening->locked.lock));
   if (opening->request.chain != nullptr) {
-    const DatabaseImpl::MoveWait wait = WaitOf(*opening);
+    const Redistribution::Wait wait = WaitOf(*opening);
     opening->old.chain.reset();
-    QUIRE_RETURN_IF_ERROR(
-        opening->database->Redistribute(numbers.redistribution, std::move(opening->request), wait));
+    QUIRE_RETURN_IF_ERROR(opening->database->redistribution().Begin(
+        numbers.redistribution, std::move(opening->request), wait));
   }
   return std::unique_ptr<Database>(std::move(opening->database));
 }

@@ -26,7 +26,7 @@ Statistics DatabaseImpl::GetStatistics() const {
   all["memory.merging_max"] = plan.merging;
   all["memory.messages_max"] = context_->budget->messages_bytes();
   all["memory.local_cache"] = store_->cache().charged_bytes();
-  all["memory.remote_cache"] = remote_cache_->charged_bytes();
+  all["memory.remote_cache"] = remote_gets_->cache().charged_bytes();
   all["memory.messages"] = messages.buffered_bytes;
   if (dispatcher_ != nullptr) {
     all["memory.staging"] = dispatcher_->remote_memtable().staged_bytes();

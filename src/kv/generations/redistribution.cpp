@@ -13,6 +13,7 @@
 #include "kv/generations/part_files.h"
 #include "kv/protocol/part_engine.h"
 #include "kv/protocol/wire.h"
+#include "runtime/agreement.h"
 
 namespace quire::kv {
 namespace {
@@ -318,11 +319,72 @@ void RedistributionWork::Finish(const Status& status) {
 
 }  // namespace
 
-Status StartRedistribution(const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
-                           RedistributionRequest request, std::shared_ptr<runtime::Job>* job) {
+Status Redistribution::Begin(uint32_t number, RedistributionRequest request, Wait wait) {
+  old_parts_ = request.chain;
+  to_move_ = request;
+  to_move_.chain.reset();
   const std::string what = "the redistribution of " + request.database;
-  auto work = std::make_unique<RedistributionWork>(context, std::move(request));
-  return runtime::Job::StartTogether(context, number, what, std::move(work), job).status();
+  auto work = std::make_unique<RedistributionWork>(context_, std::move(request));
+  QUIRE_RETURN_IF_ERROR(
+      runtime::Job::StartTogether(context_, number, what, std::move(work), &job_).status());
+  if (wait == Wait::kNothing) return Status();
+  const Status ended = runtime::EndOf([&] { return job_->Wait(); });
+  const Status moved = runtime::AgreeOnOutcome(*context_->exchange, ended);
+  return wait == Wait::kMoved || runtime::IsOfASilentRank(moved) ? moved : Status();
+}
+
+// A rank's own knowledge must not decide whether it enters a collective call: a rank may have ended
+// by itself, and where an iterator keeps the older parts depends on the rank. So all agree twice,
+// on how it ended and on who could begin again. If it failed for want of room, there may be room
+// now.
+Status Redistribution::Await(uint32_t number) {
+  if (job_ == nullptr) return Status();
+  const Status mine = runtime::EndOf([&] { return job_->Wait(); });
+  const Status moved = runtime::AgreeOnOutcome(*context_->exchange, mine);
+  if (moved.ok() || runtime::IsOfASilentRank(moved)) return moved;
+  RedistributionRequest again;
+  const Status can_begin = base::OrOutOfMemory([&] {
+    again = to_move_;
+    again.chain = old_parts_.lock();
+    return mine.ok() || again.chain == nullptr ? moved : Status();
+  });
+  QUIRE_RETURN_IF_ERROR(context_->exchange->Agree(can_begin));
+  return Begin(number, std::move(again), Wait::kMoved);
+}
+
+// What has not moved stays for the next open. Nobody sends any more when the first goes.
+void Redistribution::End() {
+  if (job_ == nullptr) return;
+  bool moved = job_->finished();
+  if (moved) {
+    moved = base::OrOutOfMemory([&] { return job_->Wait(); }).ok();
+  } else {
+    *to_move_.closing = true;
+    job_->Stop();
+  }
+  const Result<uint64_t> cut_off = context_->exchange->Sum(moved ? 0 : 1);
+  if (cut_off.ok() && *cut_off == 0) RemoveMovedParts();
+}
+
+// What iterators kept, and a redistribution has left therefore.
+void Redistribution::RemoveMovedParts() {
+  const Status removed = runtime::Together(*context_->exchange, [this] {
+    return RemoveParts(*context_, to_move_.directory, {to_move_.without.generations[0].number});
+  });
+  if (removed.ok() || context_->rank() != 0 || !base::LogEnabled()) return;
+  static_cast<void>(base::OrOutOfMemory([&] {
+    base::Log(LogLevel::kWarning,
+              "what " + to_move_.directory +
+                  " has besides its pairs goes with the next open: " + removed.ToString());
+    return Status();
+  }));
+}
+
+void Redistribution::Stop() {
+  if (job_ != nullptr) job_->Stop();
+  to_move_.chain.reset();
+  to_move_.engine.reset();
+  context_.reset();
 }
 
 }  // namespace quire::kv

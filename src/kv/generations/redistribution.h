@@ -4,7 +4,7 @@
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 4.3 (redistribution); docs/decisions/0009-persistence.md
 /// Encoding   docs/format/message-kv.md (fill)
-/// Threads    StartRedistribution: collective
+/// Threads    one; all calls but Stop are collective
 /// Invariants each part is read by one rank; a pair is filled in only if its key is unknown, so
 ///            that newer writes and deletions stand; the generations are removed after every rank's
 ///            storage has the sent pairs, durable; a part that an iterator still reads stays until
@@ -36,9 +36,33 @@ struct RedistributionRequest {
   std::shared_ptr<std::atomic<bool>> closing = std::make_shared<std::atomic<bool>>(false);
 };
 
-/// Begins it, which is `*job`. The database serves its requests already. Collective, within
-/// Together(); errors alike on all ranks.
-Status StartRedistribution(const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
-                           RedistributionRequest request, std::shared_ptr<runtime::Job>* job);
+/// The redistribution of one open database, from its open to its close.
+class Redistribution {
+ public:
+  explicit Redistribution(std::shared_ptr<runtime::ContextState> context)
+      : context_(std::move(context)) {}
+
+  /// What Begin waits for: nothing; the end, of whatever kind; that all pairs have moved.
+  enum class Wait { kNothing, kEnd, kMoved };
+  /// The pairs come to their owners, in the background or before it returns. The database serves
+  /// its requests already. Collective, within Together(); errors alike on all ranks.
+  Status Begin(uint32_t number, RedistributionRequest request, Wait wait);
+  /// Waits for its end. If it failed and all ranks still have the older parts, begins it again;
+  /// else all ranks return the failure. None was begun: OK. Collective, within Together().
+  Status Await(uint32_t number);
+  /// Ends it at the close of the database. Pairs that have not moved stay for the next open; if all
+  /// have, the parts that iterators kept go. Collective.
+  void End();
+  /// Ends it without other ranks, and lets go of the storage and the context. The last call.
+  void Stop();
+
+ private:
+  void RemoveMovedParts();
+
+  std::shared_ptr<runtime::ContextState> context_;
+  std::shared_ptr<runtime::Job> job_;  ///< null: there was nothing to move
+  RedistributionRequest to_move_;      ///< to begin it again; without its chain, which is to go
+  std::weak_ptr<const GenerationChain> old_parts_;
+};
 
 }  // namespace quire::kv

@@ -321,18 +321,51 @@ Status CheckCheckpointPath(const std::string& path) {
                                             "\" is not absolute; give one that begins with /");
 }
 
-Result<std::unique_ptr<Event>> StartCheckpoint(
+void RunningCheckpoints::MakeRoom() {
+  std::erase_if(jobs_,
+                [](const std::shared_ptr<runtime::Job>& other) { return other->finished(); });
+  jobs_.reserve(jobs_.size() + 1);
+}
+
+Result<std::unique_ptr<Event>> RunningCheckpoints::Start(
     const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
-    const CheckpointRequest& request, std::shared_ptr<const engine::Capture> capture,
-    std::shared_ptr<runtime::Job>* job) {
+    const CheckpointRequest& request, std::shared_ptr<const engine::Capture> capture) {
   Prepared prepared;
   QUIRE_RETURN_IF_ERROR(AgreeOnPrepared(*context, request, &prepared));
   const std::string what = "checkpoint " + std::to_string(prepared.number) + " of " +
                            request.database + " in " + request.path;
-  return runtime::Job::StartTogether(
-      context, number, what,
-      std::make_unique<CheckpointWork>(context, request, std::move(capture), std::move(prepared)),
-      job);
+  std::shared_ptr<runtime::Job> job;
+  QUIRE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Event> event,
+      runtime::Job::StartTogether(context, number, what,
+                                  std::make_unique<CheckpointWork>(
+                                      context, request, std::move(capture), std::move(prepared)),
+                                  &job));
+  jobs_.push_back(std::move(job));
+  return event;
+}
+
+// They read this rank's files. How they ended is their events' to tell, and the log's. Where a step
+// is stuck on this rank, to give it up would wait for that step as well.
+Status RunningCheckpoints::Await() {
+  Status first;
+  for (const std::shared_ptr<runtime::Job>& checkpoint : jobs_) {
+    Status waited(Code::kTimedOut);
+    while (waited.code() == Code::kTimedOut && !checkpoint->finished()) {
+      waited = base::OrOutOfMemory([&] { return checkpoint->Wait(); });
+      if (!checkpoint->AwaitsThisRank()) break;
+    }
+    if (!checkpoint->finished() && first.ok()) first = waited;
+  }
+  return first;
+}
+
+void RunningCheckpoints::Stop() {
+  for (const std::shared_ptr<runtime::Job>& checkpoint : jobs_) {
+    // One that has ended may still have to tell another rank.
+    if (!checkpoint->finished()) checkpoint->Stop();
+  }
+  jobs_.clear();
 }
 
 }  // namespace quire::kv

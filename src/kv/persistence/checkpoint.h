@@ -4,7 +4,7 @@
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 4.2; docs/decisions/0009-persistence.md
 /// Encoding   docs/format/checkpoint.md
-/// Threads    StartCheckpoint: collective
+/// Threads    one; calls are collective, but for Stop
 /// Invariants a checkpoint that is there is whole, durable and verified; a failed one leaves those
 ///            before it as they are
 #pragma once
@@ -31,11 +31,25 @@ struct CheckpointRequest {
 /// Nothing in the way: `path` is absolute.
 Status CheckCheckpointPath(const std::string& path);
 
-/// Begins one of `capture`, which is `*job`. Collective, within Together(); errors alike on all
-/// ranks.
-Result<std::unique_ptr<Event>> StartCheckpoint(
-    const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
-    const CheckpointRequest& request, std::shared_ptr<const engine::Capture> capture,
-    std::shared_ptr<runtime::Job>* job);
+/// The checkpoints of one open database that are being written. Collective calls only, but for
+/// Stop.
+class RunningCheckpoints {
+ public:
+  /// Takes the memory for one more: Start does not fail on one rank alone.
+  void MakeRoom();
+  /// Begins one of `capture`. Within Together(); errors alike on all ranks.
+  Result<std::unique_ptr<Event>> Start(const std::shared_ptr<runtime::ContextState>& context,
+                                       uint32_t number, const CheckpointRequest& request,
+                                       std::shared_ptr<const engine::Capture> capture);
+  /// Waits for all to end, however: their events tell how.
+  ///
+  /// Errors  kTimedOut and others of runtime::Job::Wait: one has not ended.
+  Status Await();
+  /// Ends all without other ranks.
+  void Stop();
+
+ private:
+  std::vector<std::shared_ptr<runtime::Job>> jobs_;
+};
 
 }  // namespace quire::kv
