@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# all.sh BUILD_DIR RESULTS.jsonl [FOLDER]: runs every benchmark as docs/benchmarks.md reports it.
+# all.sh BUILD_DIR RESULTS.jsonl [FOLDER]: runs every benchmark as docs/benchmarks reports it.
 # The results are appended; FOLDER ($TMPDIR, else /tmp) is where the databases go.
 set -Eeuo pipefail
 trap 'echo "${BASH_SOURCE[0]}:$LINENO: exit status $?: $BASH_COMMAND" >&2' ERR

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what quire-bench wrote as the Markdown tables of docs/benchmarks.md: one per figure.
+"""Prints what quire-bench wrote as the Markdown tables of docs/benchmarks: one per figure.
 
     table.py results.jsonl [more.jsonl ...] [--bench NAME]
 

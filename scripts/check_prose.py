@@ -30,7 +30,9 @@ RULES = [(name, re.compile(pattern)) for name, pattern in [
 ]]
 
 USERS_PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"] + [f"docs/{name}.md" for name in (
-    "benchmarks", "dependencies", "durability", "limitations", "nvs", "papyruskv", "policies",
+    "benchmarks/README", "benchmarks/dataset", "benchmarks/engine", "benchmarks/goals",
+    "benchmarks/parallel", "benchmarks/persistence", "benchmarks/stream",
+    "dependencies", "durability", "limitations", "nvs", "papyruskv", "policies",
     "security", "statistics", "streamd", "tool")]
 PAGES = ("docs", "src", "tools", "bench", "examples", "tests", "scripts")
 COMMENT = re.compile(r"//[/!]?<?(.*)|/\*+(.*?)\*/", re.S)
