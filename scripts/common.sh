@@ -76,8 +76,11 @@ without_aslr() {
   fi
 }
 
-# So many tests run beside each other, since they wait for part of their time.
-test_jobs() { echo $((3 * $(nproc))); }
+# test_jobs DIR: so many tests run beside each other, since they wait for part of their time. Those
+# of a sanitizer compute most of it: more of them hinder each other.
+test_jobs() {
+  if is_sanitized "$1"; then echo $((2 * $(nproc))); else echo $((3 * $(nproc))); fi
+}
 
 is_sanitized() { grep -q '^QUIRE_SANITIZE:STRING=.' "$1/CMakeCache.txt"; }
 
@@ -88,7 +91,7 @@ run_ctest() {
   local run=env
   if is_sanitized "$dir"; then run=without_aslr; fi
   "$run" python3 scripts/test_times.py --costs "$dir"
-  "$run" ctest --test-dir "$dir" -j "$(test_jobs)" --output-on-failure "$@" 2>&1 |
+  "$run" ctest --test-dir "$dir" -j "$(test_jobs "$dir")" --output-on-failure "$@" 2>&1 |
     scripts/progress.py test "$log" tests/seconds.txt || rc=$?
   # CTest runs all tests if it does not understand which to run: it knows ten groups in a pattern.
   if grep -q '^RegularExpression::compile' "$log"; then die "CTest does not know the pattern: $*"; fi
@@ -98,7 +101,7 @@ run_ctest() {
 }
 
 # A regular expression for CTest: those that try what fails in turn. Without a scale of 2 they try a
-# sample of it.
+# sample of it, of the same size at any scale.
 sweep_tests() {
   echo '^[a-z_]+\.([a-z_]+_)?(allocations|shortages?)$|^comm_shortage\.'
 }
@@ -110,7 +113,7 @@ counted_tests() {
   suites=$(grep -rlE '(ScaledCount|ScaledLeast|ForEachModelSeed|FirstSeed)\(' \
     --include='*_test.cpp' src tests tools |
     xargs sed -nE 's/^TEST(_F|_P)?\(([A-Za-z0-9]+),.*/\2/p' | sort -u | paste -sd '|')
-  sweeps="$(sweep_tests)|^(kill|kv_histories|kv_memory|heat|streamd|particles)\."
+  sweeps="$(sweep_tests)|^(kill|kv_histories|kv_memory|particles)\.|^(heat|streamd)\.kills$"
   echo "^([A-Za-z0-9]+/)?($suites)\\.|$sweeps"
 }
 

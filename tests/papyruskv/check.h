@@ -83,7 +83,7 @@ static int end(void) {
   MPI_Barrier(MPI_COMM_WORLD);
   CHECK(rmdir(directory) == 0 || errno == ENOENT);
   MPI_Barrier(MPI_COMM_WORLD);
-  quire_test_end_on_nodes(0);
+  end_on_nodes(0);
   return MPI_Finalize() == MPI_SUCCESS ? 0 : 1;
 }
 

@@ -31,7 +31,7 @@ inline WorldRank StartMpi(int* argc, char*** argv, int thread_level = MPI_THREAD
 inline int FinishMpi(int status) {
   int largest = status;
   MPI_Allreduce(&status, &largest, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  quire_test_end_on_nodes(largest);
+  end_on_nodes(largest);
   MPI_Finalize();
   return largest;
 }

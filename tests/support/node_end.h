@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 /* Ends the program with `status`, the same on all ranks. Returns if no node needs that. */
-static inline void quire_test_end_on_nodes(int status) {
+static inline void end_on_nodes(int status) {
 #ifdef MPICH_NUMVERSION
   const char* const path = getenv("QUIRE_NODES_ENDED");
   int rank = 0;
