@@ -1,20 +1,16 @@
 #include "tests/scenarios/scenario.h"
 
 #include "engine/memory_engine_testing.h"
+#include "lsm/db/db_test_support.h"
 #include "lsm/offline/lsm_engine.h"
 
 namespace quire::scenarios {
 namespace {
 
+// A key of the largest size fits a MemTable.
 StorageOptions SmallOptions() {
-  StorageOptions options;
+  StorageOptions options = lsm::SmallOptions();
   options.memtable_bytes = 256 << 10;
-  options.value_segment_bytes = 64 << 10;
-  options.value_separation_bytes_min = 256;
-  options.block_bytes = 512;
-  options.table_bytes_max = 64 << 10;
-  options.compaction_trigger = 3;
-  options.cache_bytes = 256 << 10;
   return options;
 }
 

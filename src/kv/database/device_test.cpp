@@ -207,5 +207,36 @@ TEST(FailingDevice, ASyncThatFailsAtTheOwnerIsToldToTheCaller) {
   }
 }
 
+// What the owner cannot read it hears at once; it asks nobody, least of all itself.
+TEST(FailingDevice, ThatIsBusyAtTheOwnerIsAnsweredWithoutAMessage) {
+  const auto disk = io::NewSimFileSystem();
+  const auto files = io::NewFaultFileSystem(*disk);
+  SimCluster::Options options;
+  options.rank_count = 2;
+  options.file_system = [&](int) { return files.get(); };
+  SimCluster(options).RunDatabase(
+      SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
+        const std::string key = SimCluster::KeyOwnedBy(db, rank);
+        ASSERT_OK(db.Put(key, std::string(5000, 'l')));
+        ASSERT_OK(db.Barrier(Level::kSsTable));
+        if (rank == 0) {
+          const uint64_t before = db.GetStatistics()["gets.message"];
+          files->FailAt(io::kFaultRead, 1, UINT64_MAX, Code::kBusy);
+          std::string value;
+          std::vector<std::string> values;
+          std::vector<bool> found;
+          EXPECT_CODE(db.Get(key, &value), Code::kBusy);
+          EXPECT_CODE(db.GetAsync(key)->Take().status(), Code::kBusy);
+          EXPECT_CODE(db.GetMany({key}, &values, &found), Code::kBusy);
+          EXPECT_EQ(values, std::vector<std::string>{""});
+          files->FailAt(io::kFaultRead, 1, 0, Code::kBusy);
+          EXPECT_EQ(db.GetStatistics()["gets.message"], before);
+          EXPECT_EQ(SimCluster::ValueOf(db, key), std::string(5000, 'l'));
+        }
+        ASSERT_OK(context.Barrier());
+        ASSERT_OK(db.Close());
+      });
+}
+
 }  // namespace
 }  // namespace quire::kv::device_test

@@ -243,6 +243,44 @@ TEST_P(Groups, ManyAtOnceOfOneThatCannotBeSeenAreAskedForAgain) {
   });
 }
 
+// The same of gets under way: the owner names tables that came after those which were seen, and
+// they cannot be opened.
+TEST_P(Groups, OneUnderWayWhoseTablesCannotBeOpenedIsAskedForAgain) {
+  const auto disk = io::NewSimFileSystem();
+  const auto files = io::NewFaultFileSystem(*disk);
+  SimCluster::Options ranks;
+  ranks.rank_count = 2;
+  ranks.deterministic = GetParam();
+  ranks.share_memory = false;
+  ranks.file_system = [&](int rank) -> io::FileSystem* {
+    if (rank == 0) return disk.get();
+    return files.get();
+  };
+  DatabaseOptions options = SimCluster::SmallDatabase();
+  options.group_size = 2;
+  SimCluster(ranks).RunDatabase(options, [&](int rank, Context& context, Database& db) {
+    WriteKinds(rank, db);
+    if (rank == 1) ExpectKindsAskedForLater(db);  // the owner's tables are seen now
+    ASSERT_OK(context.Barrier());
+    if (rank == 0) ASSERT_OK(db.Put(SimCluster::KeyOwnedBy(db, 0, "later"), "x"));
+    ASSERT_OK(db.Barrier(Level::kSsTable));
+    if (rank == 0) {
+      ASSERT_OK(db.Put(SimCluster::KeyOwnedBy(db, 0, "memory"), "in memory"));
+    }
+    ASSERT_OK(db.Barrier(Level::kMemTable));
+    if (rank == 1) {
+      const uint64_t before = db.GetStatistics().at("gets.message");
+      files->OnlyBelow("/repository/db/gen-1/rank-0");
+      files->FailAt(io::kFaultOpen | io::kFaultRead, 1, UINT64_MAX, Code::kIo);
+      ExpectKindsAskedForLater(db);
+      files->FailAt(io::kFaultOpen, 1, 0, Code::kIo);
+      EXPECT_EQ(db.GetStatistics().at("gets.message"), before + 4);
+    }
+    ASSERT_OK(context.Barrier());
+    ASSERT_OK(db.Close());
+  });
+}
+
 // What lies at the member's place here is of another database: an older copy, say.
 TEST_P(Groups, TheSamePlaceOnOtherStorageIsNotTaken) {
   const auto first = io::NewSimFileSystem();

@@ -55,28 +55,35 @@ WireOperation RemoteGets::FirstQuestion(int owner) const {
 Status RemoteGets::Get(const Wanted& wanted, const BufferAllocator& allocate) {
   WireOperation operation = FirstQuestion(wanted.owner);
   while (true) {
-    std::string answer;
-    const Status heard =
-        context_->exchange->Ask(wanted.owner, Channel(number_, operation), {}, wanted.key, &answer);
-    const Status taken = TakeAnswer(wanted, operation, heard, answer, allocate);
-    if (taken.code() != Code::kBusy || operation == WireOperation::kGet) return taken;
+    Answer answer;
+    answer.heard = context_->exchange->Ask(wanted.owner, Channel(number_, operation), {},
+                                           wanted.key, &answer.bytes);
+    Status outcome;
+    if (TakeAnswer(wanted, operation, answer, allocate, &outcome)) return outcome;
     operation = WireOperation::kGet;
   }
 }
 
-Status RemoteGets::TakeAnswer(const Wanted& wanted, WireOperation operation, const Status& heard,
-                              Slice answer, const BufferAllocator& allocate) {
+bool RemoteGets::TakeAnswer(const Wanted& wanted, WireOperation operation, const Answer& answer,
+                            const BufferAllocator& allocate, Status* outcome) {
   NamedTables tables;
   if (operation == WireOperation::kGetInGroup) {
     base::SyncPoint("kv.get.named");
-    if (heard.ok() && DecodeTablesAnswer(answer, &tables)) {
-      return ReadTables(wanted, tables, allocate);
+    if (answer.heard.ok() && DecodeTablesAnswer(answer.bytes, &tables)) {
+      *outcome = ReadTables(wanted, tables, allocate);
+      return outcome->code() != Code::kBusy;
     }
   }
+  *outcome = TakeValue(wanted, answer, allocate);
+  return true;
+}
+
+Status RemoteGets::TakeValue(const Wanted& wanted, const Answer& answer,
+                             const BufferAllocator& allocate) {
   counters_->Add(DatabaseCounter::kGetsByMessage);
   base::SyncPoint("kv.get.answered");
-  if (!heard.ok()) return OwnerStatus(wanted.owner, heard);
-  QUIRE_ASSIGN_OR_RETURN(const Slice value, DecodeGetAnswer(answer));
+  if (!answer.heard.ok()) return OwnerStatus(wanted.owner, answer.heard);
+  QUIRE_ASSIGN_OR_RETURN(const Slice value, DecodeGetAnswer(answer.bytes));
   return Deliver(wanted, value, allocate);
 }
 
@@ -154,11 +161,10 @@ class RemoteGets::UnderWay final : public PendingGet {
 
   // Afterwards it is decided, or the owner is asked for the value.
   void TakeAnswer() {
-    std::string answer;
-    const Status heard = exchange()->Wait(std::exchange(call_, nullptr), &answer);
-    outcome_ = gets_->TakeAnswer(wanted_, operation_, heard, answer, Into(&value_));
-    const bool in_group = operation_ == WireOperation::kGetInGroup;
-    if (outcome_.code() == Code::kBusy && in_group) Ask(WireOperation::kGet);
+    Answer answer;
+    answer.heard = exchange()->Wait(std::exchange(call_, nullptr), &answer.bytes);
+    if (gets_->TakeAnswer(wanted_, operation_, answer, Into(&value_), &outcome_)) return;
+    Ask(WireOperation::kGet);
   }
 
   const base::OwnProcess process_;

@@ -66,10 +66,17 @@ class RemoteGets final : public std::enable_shared_from_this<RemoteGets> {
 
   /// The first question: which tables to read, or for the value.
   WireOperation FirstQuestion(int owner) const;
-  /// Takes an owner's answer to `operation`. kBusy, after kGetInGroup alone: the owner must be
-  /// asked for the value, since the tables that it named could not be read.
-  Status TakeAnswer(const Wanted& wanted, WireOperation operation, const Status& heard,
-                    Slice answer, const BufferAllocator& allocate);
+  /// An owner's answer, or why there is none.
+  struct Answer {
+    Status heard;
+    std::string bytes;
+  };
+  /// Takes the answer to `operation`, which ends the get with `*outcome`. False, after kGetInGroup:
+  /// the owner must be asked for the value, since the tables that it named could not be read.
+  bool TakeAnswer(const Wanted& wanted, WireOperation operation, const Answer& answer,
+                  const BufferAllocator& allocate, Status* outcome);
+  Status TakeValue(const Wanted& wanted, const Answer& answer, const BufferAllocator& allocate);
+  /// kBusy: they could not be read.
   Status ReadTables(const Wanted& wanted, const NamedTables& tables,
                     const BufferAllocator& allocate);
   Status Deliver(const Wanted& wanted, Slice value, const BufferAllocator& allocate);
