@@ -93,7 +93,7 @@ run_ctest() {
   "$run" python3 scripts/test_times.py --costs "$dir"
   "$run" ctest --test-dir "$dir" -j "$(test_jobs "$dir")" --output-on-failure "$@" 2>&1 |
     scripts/progress.py test "$log" tests/seconds.txt || rc=$?
-  # CTest runs all tests if it does not understand which to run: it knows ten groups in a pattern.
+  # CTest runs all tests if it does not understand which to run: it knows nine groups in a pattern.
   if grep -q '^RegularExpression::compile' "$log"; then die "CTest does not know the pattern: $*"; fi
   say_counts "$dir"
   summarise_skips "$dir" "$log"
@@ -113,7 +113,7 @@ counted_tests() {
   suites=$(grep -rlE '(ScaledCount|ScaledLeast|ForEachModelSeed|FirstSeed)\(' \
     --include='*_test.cpp' src tests tools |
     xargs sed -nE 's/^TEST(_F|_P)?\(([A-Za-z0-9]+),.*/\2/p' | sort -u | paste -sd '|')
-  sweeps="$(sweep_tests)|^(kill|kv_histories|kv_memory|particles)\.|^(heat|streamd)\.kills$"
+  sweeps="$(sweep_tests)|^(kill|kv_histories|kv_memory|particles)\.|^heat\.kills$|^streamd\.kills$"
   echo "^([A-Za-z0-9]+/)?($suites)\\.|$sweeps"
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -223,6 +224,35 @@ TEST(StarvedFence, CountsNothingAsLostThatItsOwnerStored) {
     }
   }
   EXPECT_GT(unknown, 0) << "no answer was lost";
+}
+
+// The value came, and there was no memory for it: the get is decided, and not by an empty value.
+TEST(StarvedGet, UnderWayGivesNoValueForWhichThereWasNoMemory) {
+  SimCluster::Options ranks;
+  ranks.rank_count = 2;
+  ranks.share_memory = false;
+  SimCluster(ranks).RunDatabase(SimCluster::SmallDatabase(),
+                                [](int rank, Context& context, Database& db) {
+                                  const std::string key = SimCluster::KeyOwnedBy(db, 0);
+                                  if (rank == 0) ASSERT_OK(db.Put(key, ValueFor(1)));
+                                  ASSERT_OK(db.Barrier(Level::kMemTable));
+                                  if (rank == 1) {
+                                    const std::unique_ptr<PendingGet> get = db.GetAsync(key);
+                                    {
+                                      const Starve starve("kv.get.answered");
+                                      const Status ready = base::OrOutOfMemory([&] {
+                                        while (!get->Ready()) std::this_thread::yield();
+                                        return Status();
+                                      });
+                                      EXPECT_EQ(starve.count(), 1);
+                                      EXPECT_CODE(ready, Code::kOutOfMemory);
+                                    }
+                                    EXPECT_CODE(get->Take().status(), Code::kOutOfMemory);
+                                    EXPECT_EQ(*db.GetAsync(key)->Take(), ValueFor(1));
+                                  }
+                                  ASSERT_OK(context.Barrier());
+                                  ASSERT_OK(db.Close());
+                                });
 }
 
 TEST(StarvedWire, TellsTheCountAndTheCodeWithoutMemoryForTheText) {

@@ -7,11 +7,9 @@
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
 #include "kv/database/database_impl.h"
-#include "kv/generations/part_files.h"
 #include "kv/owner/local_iterator.h"
 #include "kv/persistence/checkpoint.h"
 #include "kv/protocol/descriptor.h"
-#include "kv/protocol/wire.h"
 #include "runtime/agreement.h"
 
 namespace quire::kv {

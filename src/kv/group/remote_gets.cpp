@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/forked_child.h"
+#include "base/out_of_memory.h"
 #include "base/sync_point.h"
 
 namespace quire::kv {
@@ -161,10 +162,13 @@ class RemoteGets::UnderWay final : public PendingGet {
 
   // Afterwards it is decided, or the owner is asked for the value.
   void TakeAnswer() {
+    outcome_ = base::OutOfMemory();  // if an allocation below throws
     Answer answer;
     answer.heard = exchange()->Wait(std::exchange(call_, nullptr), &answer.bytes);
-    if (gets_->TakeAnswer(wanted_, operation_, answer, Into(&value_), &outcome_)) return;
-    Ask(WireOperation::kGet);
+    if (!gets_->TakeAnswer(wanted_, operation_, answer, Into(&value_), &outcome_)) {
+      Ask(WireOperation::kGet);
+    }
+    if (call_ == nullptr) gets_.reset();  // readers of tables are not kept for a decided get
   }
 
   const base::OwnProcess process_;
@@ -201,7 +205,8 @@ void RemoteGets::GetMany(std::vector<OneOfMany>* keys) {
 // One round: a message to every owner that has keys left, then all answers.
 void RemoteGets::AskForMany(Left* left) {
   const auto fail = [left](const Asked& asked, const Status& why) {
-    for (OneOfMany* const one : (*left)[asked]) *one->status = OwnerStatus(asked.first, why);
+    const Status status = OwnerStatus(asked.first, why);  // its text is one for all keys
+    for (OneOfMany* const one : (*left)[asked]) *one->status = status;
     (*left)[asked].clear();
   };
   std::vector<std::pair<Asked, std::shared_ptr<comm::Call>>> calls;
@@ -248,15 +253,19 @@ void RemoteGets::TakeOne(Left* left, OneOfMany* one, const GetResult& result) {
   const Wanted& wanted = one->wanted;
   if (!result.tables) {
     counters_->Add(DatabaseCounter::kGetsByMessage);
-    *one->status =
-        result.status.ok() ? Deliver(wanted, result.value, Into(one->value)) : result.status;
-    const bool failed = !one->status->ok() && one->status->code() != Code::kNotFound;
-    if (failed) *one->status = OwnerStatus(wanted.owner, *one->status);
+    *one->status = result.status;
+    if (result.status.ok()) {
+      one->value->assign(result.value);
+      cache_.Insert(wanted.key, result.value, wanted.hash, wanted.ticket);
+    } else if (result.status.code() != Code::kNotFound) {
+      *one->status = OwnerStatus(wanted.owner, result.status);
+    }
     return;
   }
   *one->status = ReadTables(wanted, *result.tables, Into(one->value));
   if (!one->status->ok()) one->value->clear();  // what was read did not verify
   // Its turn is in the next round: of one owner, the answers for values came before.
+  static_assert(WireOperation::kGetMany < WireOperation::kGetManyInGroup);
   if (one->status->code() == Code::kBusy) {
     (*left)[{wanted.owner, WireOperation::kGetMany}].push_back(one);
   }

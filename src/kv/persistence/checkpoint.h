@@ -4,7 +4,7 @@
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 4.2; docs/decisions/0009-persistence.md
 /// Encoding   docs/format/checkpoint.md
-/// Threads    one; calls are collective, but for Stop
+/// Threads    one; Start is collective
 /// Invariants a checkpoint that is there is whole, durable and verified; a failed one leaves those
 ///            before it as they are
 #pragma once
@@ -31,13 +31,12 @@ struct CheckpointRequest {
 /// Nothing in the way: `path` is absolute.
 Status CheckCheckpointPath(const std::string& path);
 
-/// The checkpoints of one open database that are being written. Collective calls only, but for
-/// Stop.
+/// The checkpoints of one open database that are being written.
 class RunningCheckpoints {
  public:
   /// Takes the memory for one more: Start does not fail on one rank alone.
   void MakeRoom();
-  /// Begins one of `capture`. Within Together(); errors alike on all ranks.
+  /// Begins one of `capture`. Collective, within Together(); errors alike on all ranks.
   Result<std::unique_ptr<Event>> Start(const std::shared_ptr<runtime::ContextState>& context,
                                        uint32_t number, const CheckpointRequest& request,
                                        std::shared_ptr<const engine::Capture> capture);
