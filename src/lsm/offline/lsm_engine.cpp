@@ -64,7 +64,7 @@ class LsmKind final : public engine::EngineKind {
   const engine::StoredParts* stored_parts() const override { return &parts_; }
 
  private:
-  const LsmParts parts_;
+  LsmParts parts_;  // no state
 };
 
 }  // namespace
