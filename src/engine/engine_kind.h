@@ -102,6 +102,8 @@ class PartRemoval {
   virtual ~PartRemoval() = default;
   /// Removes some files, for about 10 ms: true once the directory is gone. kBusy: it is open.
   virtual Result<bool> Advance() = 0;
+  /// Removes all that is left.
+  Status Run();
 };
 
 /// Whether the files of a part that was just copied are what their writer made. One thread.
@@ -136,9 +138,6 @@ class StoredParts {
   /// `lock`: the part's, of the one who has it. Null: it is taken.
   virtual std::unique_ptr<PartRemoval> NewRemoval(io::FileSystem& fs, std::string directory,
                                                   std::unique_ptr<io::FileLock> lock) const = 0;
-  /// The same at once.
-  Status Remove(io::FileSystem& fs, const std::string& directory,
-                std::unique_ptr<io::FileLock> lock = nullptr) const;
   virtual std::unique_ptr<PartVerifier> NewVerifier(io::FileSystem& fs,
                                                     std::string directory) const = 0;
   /// A part that was copied is another one from now on: what is known of the first goes for it no

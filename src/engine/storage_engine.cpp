@@ -1,7 +1,5 @@
 #include "engine/storage_engine.h"
 
-#include <utility>
-
 #include "engine/engine_kind.h"
 
 namespace quire::engine {
@@ -20,11 +18,9 @@ Status StorageEngine::Get(Slice key, std::string* value, const Snapshot* snapsho
   return Get(key, snapshot, Into(value));
 }
 
-Status StoredParts::Remove(io::FileSystem& fs, const std::string& directory,
-                           std::unique_ptr<io::FileLock> lock) const {
-  const std::unique_ptr<PartRemoval> removal = NewRemoval(fs, directory, std::move(lock));
+Status PartRemoval::Run() {
   while (true) {
-    QUIRE_ASSIGN_OR_RETURN(const bool gone, removal->Advance());
+    QUIRE_ASSIGN_OR_RETURN(const bool gone, Advance());
     if (gone) return Status();
   }
 }

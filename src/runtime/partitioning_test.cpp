@@ -60,7 +60,7 @@ TEST(Partitioning, TellsAWrongRankFromAThrownException) {
   EXPECT_CODE(Partitioning::NoSuchOwner(throws.Ask("key", 0, 3), 3), Code::kInvalidArgument);
 }
 
-// What may not share keys is never asked for them.
+// A base skips the parts that share no keys with its rank: a wrong "no" would lose pairs.
 TEST(Partitioning, KnowsWhichRanksOfOtherCountsMayShareKeys) {
   const Partitioning by_hash;
   int apart = 0;

@@ -6,6 +6,8 @@ namespace {
 
 class PersistentEngine : public OnEngine {
  protected:
+  Status Remove() { return parts_.NewRemoval(engine_.fs(), "/part", nullptr)->Run(); }
+
   const engine::StoredParts& parts_ = *GetParam()->stored_parts();
 };
 
@@ -57,12 +59,12 @@ TEST_P(PersistentEngine, IsReadByOthersAsItWasLastPublished) {
 TEST_P(PersistentEngine, IsRemovedOnceItIsClosed) {
   ASSERT_OK(engine_->Put("a", "1"));
   EXPECT_TRUE(*engine_.fs().Exists("/part/" + parts_.marker()));
-  EXPECT_CODE(parts_.Remove(engine_.fs(), "/part"), Code::kBusy);
+  EXPECT_CODE(Remove(), Code::kBusy);
   EXPECT_EQ(Get(*engine_, "a"), "1");
   engine_.Close();
-  ASSERT_OK(parts_.Remove(engine_.fs(), "/part"));
+  ASSERT_OK(Remove());
   EXPECT_FALSE(*engine_.fs().Exists("/part"));
-  ASSERT_OK(parts_.Remove(engine_.fs(), "/part"));
+  ASSERT_OK(Remove());
   EXPECT_CODE(engine_.Open(engine::OpenFlags::kMustExist), Code::kNotFound);
   EXPECT_CODE(parts_.Open(engine_.fs(), "/part", {}).status(), Code::kNotFound);
 }

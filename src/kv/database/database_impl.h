@@ -90,7 +90,7 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   Statistics GetStatistics() const override;
   Status Close() override;
 
-  /// Of the pairs of older generations. To begin, behind Begin.
+  /// The redistribution of the pairs of older generations. It begins after Begin.
   Redistribution& redistribution() { return redistribution_; }
   /// Closes without other ranks: the Context is being destroyed, or Close was not called.
   void Shutdown() override;

@@ -207,7 +207,8 @@ TEST(FailingDevice, ASyncThatFailsAtTheOwnerIsToldToTheCaller) {
   }
 }
 
-// What the owner cannot read it hears at once; it asks nobody, least of all itself.
+// An owner that cannot read a value returns the failure at once. It sends no message, not even to
+// itself.
 TEST(FailingDevice, ThatIsBusyAtTheOwnerIsAnsweredWithoutAMessage) {
   const auto disk = io::NewSimFileSystem();
   const auto files = io::NewFaultFileSystem(*disk);

@@ -352,7 +352,7 @@ Status Redistribution::Await(uint32_t number) {
   return Begin(number, std::move(again), Wait::kMoved);
 }
 
-// What has not moved stays for the next open. Nobody sends any more when the first goes.
+// Pairs that have not moved stay for the next open. No rank sends any more once the first one ends.
 void Redistribution::End() {
   if (job_ == nullptr) return;
   bool moved = job_->finished();
@@ -366,7 +366,7 @@ void Redistribution::End() {
   if (cut_off.ok() && *cut_off == 0) RemoveMovedParts();
 }
 
-// What iterators kept, and a redistribution has left therefore.
+// The redistribution leaves parts that iterators still read. They end with the database.
 void Redistribution::RemoveMovedParts() {
   const Status removed = runtime::Together(*context_->exchange, [this] {
     return RemoveParts(*context_, to_move_.directory, {to_move_.without.generations[0].number});

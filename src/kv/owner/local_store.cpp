@@ -82,14 +82,14 @@ Status LocalStore::GetThroughCache(Slice key, uint64_t hash, const BufferAllocat
 }
 
 Status LocalStore::GetInGroup(Slice key, uint64_t hash, const BufferAllocator& allocate,
-                              std::optional<engine::TablesPosition>* tables) {
+                              std::optional<NamedTables>* tables) {
   if (neighbours_ == nullptr) return Get(key, hash, allocate);
   engine::TablesPosition position;
   bool decided = false;
   const Status status = neighbours_->GetFromMemory(key, allocate, &decided, &position);
   if (decided || status.code() != Code::kNotFound) return status;
   if (position.has_base) return Get(key, hash, allocate);
-  *tables = position;
+  *tables = NamedTables{position.store_id, position.edition};
   return status;
 }
 

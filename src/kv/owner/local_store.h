@@ -37,10 +37,10 @@ class LocalStore {
   }
   /// Copies the value into the memory that `allocate` gives. kNotFound: absent.
   Status Get(Slice key, uint64_t hash, const BufferAllocator& allocate);
-  /// For a rank that reads this one's tables by itself: the value, or kNotFound where `tables` has
-  /// the position of those that may have it; nothing in it if the key is absent.
+  /// For a rank that reads this one's tables by itself. Returns the value, or kNotFound: with the
+  /// tables that may have it in `tables`, or with nothing there if the key is absent.
   Status GetInGroup(Slice key, uint64_t hash, const BufferAllocator& allocate,
-                    std::optional<engine::TablesPosition>* tables);
+                    std::optional<NamedTables>* tables);
   /// Runs update `id`. Returns the function's result, except for kNotFound (nothing to write). Its
   /// answer goes to `answer`, unless that is null.
   Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash,

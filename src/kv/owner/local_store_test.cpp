@@ -48,7 +48,7 @@ TEST_F(PlainStore, AnswersAMemberOfItsGroupByTheValue) {
   ASSERT_OK(store_.Put("key", "1", base::HashKey("key")));
   ASSERT_OK(store_.engine().Flush());
   std::string value;
-  std::optional<engine::TablesPosition> tables;
+  std::optional<NamedTables> tables;
   ASSERT_OK(store_.GetInGroup("key", base::HashKey("key"), Into(&value), &tables));
   EXPECT_EQ(value, "1");
   EXPECT_CODE(store_.GetInGroup("absent", base::HashKey("absent"), Into(&value), &tables),

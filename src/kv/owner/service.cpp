@@ -66,11 +66,11 @@ void OwnerService::Attach(comm::Exchange* exchange, uint32_t database_number) {
                         case WireOperation::kGetMany:
                           return GetMany(request, false, answer);
                         case WireOperation::kGetInGroup:
-                          return GetInGroup(request, answer);
+                          return Get(request, true, answer);
                         case WireOperation::kGetManyInGroup:
                           return GetMany(request, true, answer);
                         default:
-                          return Get(request, answer);
+                          return Get(request, false, answer);
                       }
                     });
   }
@@ -162,40 +162,24 @@ Status OwnerService::Update(Write& write, Slice request) {
                         &write.answer, &write.progress);
 }
 
-Status OwnerService::Get(Slice request, std::string* answer) {
-  QUIRE_RETURN_IF_ERROR(CheckKeySize(request));
-  answer->assign(1, kFoundByte);
-  const Status status = store_->Get(request, base::HashKey(request), [answer](size_t size) {
-    answer->resize(1 + size);
-    return answer->data() + 1;
-  });
-  if (status.code() != Code::kNotFound) return status;
-  answer->assign(1, kAbsentByte);
-  return Status();
+Status OwnerService::GetOne(Slice key, bool in_group, const BufferAllocator& allocate,
+                            std::optional<NamedTables>* tables) {
+  const uint64_t hash = base::HashKey(key);
+  return in_group ? store_->GetInGroup(key, hash, allocate, tables)
+                  : store_->Get(key, hash, allocate);
 }
 
-// The owner tells what its memory has; in its tables the other looks by itself. True: those of
-// `tables`, and the status is nothing.
-bool OwnerService::NamesTables(Slice key, const BufferAllocator& allocate, Status* status,
-                               NamedTables* tables) {
-  std::optional<engine::TablesPosition> position;
-  *status = store_->GetInGroup(key, base::HashKey(key), allocate, &position);
-  if (!position.has_value()) return false;
-  *tables = {position->store_id, position->edition};
-  return true;
-}
-
-Status OwnerService::GetInGroup(Slice request, std::string* answer) {
+Status OwnerService::Get(Slice request, bool in_group, std::string* answer) {
   QUIRE_RETURN_IF_ERROR(CheckKeySize(request));
   answer->assign(1, kFoundByte);
   const auto place = [answer](size_t size) {
     answer->resize(1 + size);
     return answer->data() + 1;
   };
-  Status status;
-  NamedTables tables;
-  if (NamesTables(request, place, &status, &tables)) {
-    *answer = EncodeTablesAnswer(tables);
+  std::optional<NamedTables> tables;
+  const Status status = GetOne(request, in_group, place, &tables);
+  if (tables.has_value()) {
+    *answer = EncodeTablesAnswer(*tables);
     return Status();
   }
   if (status.code() != Code::kNotFound) return status;
@@ -209,12 +193,11 @@ Status OwnerService::GetMany(Slice request, bool in_group, std::string* answer) 
   const Into into(&value);
   for (const Slice key : keys) {
     QUIRE_RETURN_IF_ERROR(CheckKeySize(key));
-    Status status;
-    NamedTables tables;
-    if (in_group && NamesTables(key, into, &status, &tables)) {
-      AddTables(answer, tables);
+    std::optional<NamedTables> tables;
+    const Status status = GetOne(key, in_group, into, &tables);
+    if (tables.has_value()) {
+      AddTables(answer, *tables);
     } else {
-      if (!in_group) status = store_->Get(key, base::HashKey(key), into);
       AddResult(answer, status, value);
     }
     if (answer->size() >= kGetManyAnswerBytes) break;

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "comm/exchange/exchange.h"
@@ -45,10 +46,12 @@ class OwnerService {
   Status GiveUp(Write& write, Slice request, std::string* answer);
   Status Apply(Write& write, Slice request);
   Status Update(Write& write, Slice request);
-  Status Get(Slice request, std::string* answer);
-  Status GetInGroup(Slice request, std::string* answer);
+  /// `in_group`: of a rank that reads this one's tables by itself. Then `tables` may get those to
+  /// look into, instead of a value.
+  Status GetOne(Slice key, bool in_group, const BufferAllocator& allocate,
+                std::optional<NamedTables>* tables);
+  Status Get(Slice request, bool in_group, std::string* answer);
   Status GetMany(Slice request, bool in_group, std::string* answer);
-  bool NamesTables(Slice key, const BufferAllocator& allocate, Status* status, NamedTables* tables);
 
   LocalStore* const store_;
   DatabaseCounters* const counters_;

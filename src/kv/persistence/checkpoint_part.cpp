@@ -212,7 +212,8 @@ void CheckpointPart::Remove() {
   begun_ = false;
   const Status listed = fs_.Unlink(places_.target + "/" + kFilesName);
   const bool gone = listed.ok() || listed.code() == Code::kNotFound;
-  const Status removed = gone ? PartsOnDisk().Remove(fs_, places_.target) : listed;
+  const Status removed =
+      gone ? PartsOnDisk().NewRemoval(fs_, places_.target, nullptr)->Run() : listed;
   if (removed.ok() || !base::LogEnabled()) return;
   base::Log(LogLevel::kWarning,
             "what is left of a failed checkpoint cannot be removed: " + removed.ToString());

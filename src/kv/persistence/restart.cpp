@@ -195,7 +195,8 @@ Status RestartWork::BeginPart(const Candidate& candidate) {
 // What this rank copied of a candidate.
 Status RestartWork::RemoveCopies() {
   for (Copy& part : std::exchange(copies_, {})) {
-    QUIRE_RETURN_IF_ERROR(PartsOnDisk().Remove(fs_, part.directory, std::move(part.lock)));
+    QUIRE_RETURN_IF_ERROR(
+        PartsOnDisk().NewRemoval(fs_, part.directory, std::move(part.lock))->Run());
   }
   return Status();
 }

@@ -238,7 +238,7 @@ TEST_P(Restarts, WhereTheyLiePassOverACheckpointThatLacksAFile) {
   }
 }
 
-// What the owner cannot read it hears at once; it asks nobody, least of all itself.
+// An owner that cannot read a value returns the failure at once, and sends no message.
 TEST(RestartInPlace, WhatIsGoneFromTheCheckpointIsAnswered) {
   SimCluster::Options options;
   options.rank_count = 1;

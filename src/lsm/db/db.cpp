@@ -143,11 +143,7 @@ Status DbRemoval::Begin() {
 }
 
 Status DestroyDb(io::FileSystem& fs, const std::string& directory) {
-  DbRemoval removal(fs, directory);
-  while (true) {
-    QUIRE_ASSIGN_OR_RETURN(const bool gone, removal.Advance());
-    if (gone) return Status();
-  }
+  return DbRemoval(fs, directory).Run();
 }
 
 }  // namespace quire::lsm
