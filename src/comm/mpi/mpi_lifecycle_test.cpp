@@ -13,6 +13,7 @@
 #include "comm/exchange/exchange.h"
 #include "comm/mpi/transport_factory.h"
 #include "io/files/machine.h"
+#include "tests/support/outside_mpi.h"
 
 namespace quire::comm {
 namespace {
@@ -92,7 +93,7 @@ void Run(int* argc, char*** argv) {
   if (open[0]->size() > 1 && open[0]->has_handler_thread()) {
     waiting = std::make_unique<WaitingCall>(*open[0]);
   }
-  MPI_Finalize();
+  test::FinalizeWhileOthersWait();
   if (waiting != nullptr) waiting->Join();
 
   Check(!MpiIsRunning(), "MPI runs no more");
