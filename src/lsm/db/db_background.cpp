@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/epoch.h"
-#include "base/log_sink.h"
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
 #include "lsm/db/db_impl.h"
@@ -22,7 +21,7 @@ void DbImpl::ScheduleLocked(void (DbImpl::*job)(), bool DbImpl::*queued) {
     this->*queued = true;
     ++jobs_;
   } catch (const std::bad_alloc&) {
-    FailLocked(base::OutOfMemory(), "scheduling background work");
+    health_.FailLocked(base::OutOfMemory(), "scheduling background work");
   }
 }
 
@@ -32,19 +31,19 @@ void DbImpl::RunJob(void (DbImpl::*job)(), bool DbImpl::*queued) {
     return Status();
   });
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!status.ok()) FailLocked(status, "background work");
+  if (!status.ok()) health_.FailLocked(status, "background work");
   this->*queued = false;
   const Status next = base::OrOutOfMemory([this] {
     MaybeScheduleLocked();
     return Status();
   });
-  if (!next.ok()) FailLocked(next, "background work");
+  if (!next.ok()) health_.FailLocked(next, "background work");
   --jobs_;
   changed_.notify_all();
 }
 
 void DbImpl::MaybeScheduleLocked() {
-  if (closing_ || !failure_.ok() || versions_.current()->active == nullptr) return;
+  if (closing_ || !health_.failure().ok() || versions_.current()->active == nullptr) return;
   // The only thread is in a merge: whether that stands still is seen where the job runs.
   const bool may_be_due =
       FlushableLocked() && compactions_.UnderWay() && executor_.thread_count() == 1;
@@ -72,7 +71,7 @@ bool DbImpl::PrepareDueLocked() const {
 void DbImpl::PrepareIfDue() {
   std::unique_lock<std::mutex> lock(mutex_);
   // Without room for it there is nothing to be done now: the writer that needs it asks again.
-  if (closing_ || !failure_.ok() || !PrepareDueLocked()) return;
+  if (closing_ || !health_.failure().ok() || !PrepareDueLocked()) return;
   prepare_refused_ = !PrepareLocked(lock, false).ok();
 }
 
@@ -86,49 +85,26 @@ bool DbImpl::RunOneUnlocked(std::unique_lock<std::mutex>& lock) {
 }
 
 Status DbImpl::WaitLocked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
-  const auto over = [&] { return done() || !failure_.ok() || !shortage_.ok(); };
+  const auto over = [&] { return done() || !health_.failure().ok() || !health_.shortage().ok(); };
   while (!over()) {
     if (RunOneUnlocked(lock) || over()) continue;
     changed_.wait(lock);
   }
   if (done()) return Status();
-  QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
-  return shortage_;
-}
-
-void DbImpl::FailLocked(const Status& status, const char* what) noexcept {
-  const Status failure = base::OrOutOfMemory([&] {
-    Status described = status.WithContext(std::string(what) + " in " + directory_);
-    const bool told = IsShortage(status) && std::exchange(shortage_logged_, true);
-    if (!told && base::LogEnabled()) base::Log(LogLevel::kError, described.ToString());
-    return described;
-  });
-  if (IsShortage(status)) {
-    shortage_ = failure;
-  } else if (failure_.ok()) {
-    failure_ = failure;
-    writes_refused_.store(true, std::memory_order_relaxed);
-  }
-  changed_.notify_all();
-}
-
-Status DbImpl::WriteStatusLocked() const {
-  if (failure_.ok()) return Status();
-  return Status(Code::kReadOnly,
-                "the database takes no writes since a failure in the background (" +
-                    failure_.ToString() + "); reopen it when the cause is gone");
+  QUIRE_RETURN_IF_ERROR(health_.WriteStatusLocked());
+  return health_.shortage();
 }
 
 Status DbImpl::background_status() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return failure_;
+  return health_.failure();
 }
 
 Status DbImpl::WaitIdle() {
   std::unique_lock<std::mutex> lock(mutex_);
   MaybeScheduleLocked();
   Status status = WaitLocked(lock, [this] { return jobs_ == 0; });
-  if (status.ok()) status = WriteStatusLocked();  // a job that failed is over, too
+  if (status.ok()) status = health_.WriteStatusLocked();  // a job that failed is over, too
   lock.unlock();
   CleanUp();
   return status;
@@ -139,7 +115,7 @@ Status DbImpl::WaitIdle() {
 void DbImpl::CleanUp() noexcept {
   base::SyncPoint("lsm.cleanup.before");
   base::EpochCollect();
-  LogFailure(base::OrOutOfMemory([&] { return RemoveUnreachable(); }));
+  health_.LogFailure(base::OrOutOfMemory([&] { return RemoveUnreachable(); }));
 }
 
 Status DbImpl::RemoveUnreachable() {
@@ -154,18 +130,9 @@ Status DbImpl::RemoveUnreachable() {
     for (const uint64_t id : segments) obsolete_files_->AddSegment(id);
     return held;
   }
-  for (const std::string& path : tables) LogFailure(fs_.Unlink(path));
-  for (const uint64_t id : segments) LogFailure(values_->Remove(id));
+  for (const std::string& path : tables) health_.LogFailure(fs_.Unlink(path));
+  for (const uint64_t id : segments) health_.LogFailure(values_->Remove(id));
   return pool_->RemoveStray();
-}
-
-void DbImpl::LogFailure(const Status& status) const noexcept {
-  if (status.ok() || !base::LogEnabled()) return;
-  try {
-    base::Log(LogLevel::kWarning, status.WithContext(directory_).ToString());
-  } catch (const std::bad_alloc&) {
-    base::Log(LogLevel::kWarning, "a failure in the background; no memory to describe it");
-  }
 }
 
 }  // namespace quire::lsm

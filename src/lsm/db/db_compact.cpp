@@ -55,7 +55,7 @@ void DbImpl::EndMerge(CompactionSchedule::Merge& merge, const Status& status) {
   if (IsShortage(status)) {
     compactions_.SetShortage(told);
   } else if (!status.ok() && !closing_) {
-    FailLocked(status, "merging tables");
+    health_.FailLocked(status, "merging tables");
   }
   MaybeScheduleLocked();
 }
@@ -77,7 +77,7 @@ bool DbImpl::CompactOnce(MergeSize size) {
   CompactionSchedule::Merge merge(compactions_);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (closing_ || !failure_.ok() || !compactions_.Begin(merge, size)) return false;
+    if (closing_ || !health_.failure().ok() || !compactions_.Begin(merge, size)) return false;
   }
   return RunMerge(merge, depth);
 }
@@ -87,7 +87,7 @@ bool DbImpl::CollectOnce() {
   CompactionSchedule::Merge merge(compactions_);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (closing_ || !failure_.ok() || !compactions_.BeginCollection(merge)) return false;
+    if (closing_ || !health_.failure().ok() || !compactions_.BeginCollection(merge)) return false;
   }
   return RunMerge(merge, 0);
 }
@@ -98,7 +98,7 @@ bool DbImpl::RunMerge(CompactionSchedule::Merge& merge, int depth) {
   calls.append_value = [this](Slice key, Slice value, log::ValueRef* reference) {
     return AppendValue(key, value, reference);
   };
-  calls.log_failure = [this](const Status& failure) { LogFailure(failure); };
+  calls.log_failure = [this](const Status& failure) { health_.LogFailure(failure); };
   calls.values = &resolver_;
   const Status status = base::OrOutOfMemory(
       [&] { return CompactionJob(Parts(), merge.inputs(), std::move(calls)).Run(); });
@@ -115,7 +115,7 @@ bool DbImpl::Interrupted(int depth, uint64_t merged_bytes) {
   bool merge = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (closing_ || !failure_.ok()) return true;
+    if (closing_ || !health_.failure().ok()) return true;
     // The outer merge must come to its end: a merge within it is done only where flushes wait for
     // it, and has turns of its own.
     compactions_.Merged(merged_bytes);
@@ -154,7 +154,7 @@ Status DbImpl::Compact() {
     const auto done = [&] { return compactions_.DidAll(mine); };
     QUIRE_RETURN_IF_ERROR(
         WaitLocked(lock, [&] { return done() || !compactions_.shortage().ok(); }));
-    QUIRE_RETURN_IF_ERROR(WriteStatusLocked());  // a merge that failed is over, too
+    QUIRE_RETURN_IF_ERROR(health_.WriteStatusLocked());  // a merge that failed is over, too
     QUIRE_RETURN_IF_ERROR(done() ? compactions_.outcome_of_all() : compactions_.shortage());
   }
   QUIRE_RETURN_IF_ERROR(PublishNow());  // looks at the value segments anew
@@ -168,8 +168,7 @@ Status DbImpl::PublishNow() {
   const Status published = versions_.Publish({});
   if (!published.ok() && published.code() != Code::kNoSpace) {
     // Whether the manifest was replaced may not be known: nothing may be built on it.
-    const std::lock_guard<std::mutex> lock(mutex_);
-    FailLocked(published, "publishing");
+    health_.Fail(published, "publishing");
   }
   return published;
 }
@@ -183,7 +182,7 @@ Status DbImpl::CollectAll() {
       [&] { compactions_.Forget(due); });  // before the lock is given back
   MaybeScheduleLocked();
   QUIRE_RETURN_IF_ERROR(WaitLocked(lock, [&] { return compactions_.Collected(due); }));
-  QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
+  QUIRE_RETURN_IF_ERROR(health_.WriteStatusLocked());
   QUIRE_RETURN_IF_ERROR(compactions_.collection_refused());
   return compactions_.shortage();
 }

@@ -10,7 +10,7 @@
 namespace quire::lsm {
 
 bool DbImpl::FlushableLocked() const {
-  return !flushing_ && !closing_ && failure_.ok() && shortage_.ok() &&
+  return !flushing_ && !closing_ && health_.failure().ok() && health_.shortage().ok() &&
          !versions_.current()->immutables.empty();
 }
 
@@ -47,9 +47,9 @@ bool DbImpl::FlushOnce() {
   flushing_ = false;
   if (status.ok()) {
     compactions_.SetShortage(Status());
-    shortage_logged_ = false;
+    health_.FlushedLocked();
   } else {
-    FailLocked(status, "flushing a MemTable");
+    health_.FailLocked(status, "flushing a MemTable");
   }
   MaybeScheduleLocked();
   changed_.notify_all();

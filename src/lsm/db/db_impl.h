@@ -26,6 +26,7 @@
 #include "lsm/db/job_parts.h"
 #include "lsm/db/key_locks.h"
 #include "lsm/db/verify.h"
+#include "lsm/db/write_health.h"
 #include "lsm/memtable/memtable_pool.h"
 #include "lsm/version/recovery.h"
 #include "lsm/version/run_opener.h"
@@ -207,11 +208,8 @@ class DbImpl final : public Db {
   void PrepareIfDue();
   bool RunOneUnlocked(std::unique_lock<std::mutex>& lock);
   Status WaitLocked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
-  void FailLocked(const Status& status, const char* what) noexcept;
-  Status WriteStatusLocked() const;
   void CleanUp() noexcept;
   Status RemoveUnreachable();
-  void LogFailure(const Status& status) const noexcept;
 
   // db_flush.cpp
   bool FlushableLocked() const;
@@ -260,19 +258,14 @@ class DbImpl final : public Db {
   uint64_t recovered_holes_ = 0;
   uint64_t recovered_torn_bytes_ = 0;
 
-  std::atomic<bool> writes_refused_{false};  // failure_ says why
-
   // One sync of the log at a time, for all who wait for it.
   std::mutex sync_mutex_;
   std::atomic<uint64_t> durable_lsn_{0};  // below it everything is
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;        // any of the following changed
+  std::condition_variable changed_;  // what the mutex guards changed
+  WriteHealth health_;
   std::shared_ptr<PooledMemTable> ready_;  // the next active MemTable, prepared
-  Status failure_;  // why writes are refused, for good
-  // why the last flush failed, if room, memory or descriptors are short; tried again on request
-  Status shortage_;
-  bool shortage_logged_ = false;  // once until a flush is done
   int jobs_ = 0;                // queued or running
   bool flush_queued_ = false;
   bool flushing_ = false;

@@ -26,7 +26,8 @@ DbImpl::DbImpl(const engine::EngineEnvironment& environment, std::string directo
       compactions_(versions_, options_, executor_, mutex_, changed_),
       resolver_([this](const log::ValueRef& reference, const BufferAllocator& allocate) {
         return ReadValue(reference, allocate);
-      }) {}
+      }),
+      health_(directory_, mutex_, changed_) {}
 
 Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, engine::OpenFlags flags) {
   lock_ = std::move(lock);
@@ -244,7 +245,7 @@ Status DbImpl::RemoveAll(const std::vector<std::string>& paths) {
 DbImpl::~DbImpl() {
   if (options_.wal == WalMode::kOff && versions_.has_version() &&
       versions_.current()->active != nullptr) {
-    LogFailure(base::OrOutOfMemory([this] { return Flush(); }));
+    health_.LogFailure(base::OrOutOfMemory([this] { return Flush(); }));
   }
   {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -270,15 +271,17 @@ DbImpl::~DbImpl() {
   base::EpochSynchronize();
   last.reset();
   // Where there is no memory for it, the next open does.
-  if (free_log.has_value()) LogFailure(base::OrOutOfMemory([&] { return FreeLog(*free_log); }));
+  if (free_log.has_value()) {
+    health_.LogFailure(base::OrOutOfMemory([&] { return FreeLog(*free_log); }));
+  }
   if (values_ != nullptr) CleanUp();
 }
 
 // Whether all that was written is in tables.
 bool DbImpl::NothingInTheLogLocked() const {
-  return options_.wal != WalMode::kOff && failure_.ok() && versions_.current() != nullptr &&
-         versions_.current()->active != nullptr && versions_.current()->immutables.empty() &&
-         versions_.current()->active->table().empty();
+  return options_.wal != WalMode::kOff && health_.failure().ok() &&
+         versions_.current() != nullptr && versions_.current()->active != nullptr &&
+         versions_.current()->immutables.empty() && versions_.current()->active->table().empty();
 }
 
 // A closed database takes what its tables take. An opener that came since, or a database that was

@@ -46,9 +46,9 @@ Status DbImpl::CheckWrite(Slice key, uint64_t value_size) const {
                   "a key of " + std::to_string(key.size()) + " bytes does not fit a MemTable of " +
                       std::to_string(options_.memtable_bytes) + ": raise memtable_bytes");
   }
-  if (!writes_refused_.load(std::memory_order_relaxed)) [[likely]] return Status();
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return WriteStatusLocked();
+  if (!health_.refused()) [[likely]]
+    return Status();
+  return health_.WriteStatus();
 }
 
 Status DbImpl::CheckOp(const engine::WriteOp& op) const {
@@ -80,9 +80,8 @@ bool DbImpl::Separated(const engine::WriteOp& op) const {
 Status DbImpl::AppendValue(Slice key, Slice value, log::ValueRef* reference) {
   const Status appended = values_->Append(key, value, reference);
   if (appended.code() == Code::kBusy) {  // as where a log segment is to be made
-    const std::lock_guard<std::mutex> lock(mutex_);
-    FailLocked(appended, "making a value segment");
-    return WriteStatusLocked();
+    health_.Fail(appended, "making a value segment");
+    return health_.WriteStatus();
   }
   QUIRE_RETURN_IF_ERROR(appended);
   counters_.Add(StorageCounter::kValueLogBytes, log::RecordSize(key.size(), value.size()));
@@ -158,7 +157,7 @@ void DbImpl::RotateEarly(uint64_t full_generation, bool may_wait) {
   progress.may_wait = may_wait;
   const Status rotated =
       base::OrOutOfMemory([&] { return MakeRoomForWrite(full_generation, &progress); });
-  if (!progress.waits) LogFailure(rotated);
+  if (!progress.waits) health_.LogFailure(rotated);
 }
 
 Status DbImpl::DeleteRange(Slice begin, Slice end) {
@@ -321,18 +320,14 @@ Status DbImpl::SyncThrough(uint64_t lsn) {
   if (durable_lsn_.load(std::memory_order_acquire) > lsn) return Status();
   const std::lock_guard<std::mutex> sync_lock(sync_mutex_);
   if (durable_lsn_.load(std::memory_order_relaxed) > lsn) return Status();
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    QUIRE_RETURN_IF_ERROR(WriteStatusLocked());  // a sync that failed is never tried again
-  }
+  QUIRE_RETURN_IF_ERROR(health_.WriteStatus());  // a sync that failed is never tried again
   uint64_t end_lsn = 0;
   const std::shared_ptr<const Version> version = versions_.Pin();
   base::SyncPoint("lsm.log.sync.before");
   const Status status = SyncMemory(*version, &end_lsn);
   if (IsShortage(status)) return status;  // no sync was tried, and a later one can succeed
   if (!status.ok()) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    FailLocked(status, "syncing the log");
+    health_.Fail(status, "syncing the log");
     return status;
   }
   durable_lsn_.store(end_lsn, std::memory_order_release);

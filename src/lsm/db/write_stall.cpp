@@ -56,7 +56,7 @@ DbImpl::Room DbImpl::LookForRoomLocked(engine::WriteProgress* progress) const {
 Status DbImpl::MakeRoomForWrite(uint64_t full_generation, engine::WriteProgress* progress) {
   VersionSet::Change change(versions_);
   while (true) {
-    QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
+    QUIRE_RETURN_IF_ERROR(health_.WriteStatusLocked());
     const MemTable& active = versions_.current()->active->table();
     if (active.generation() != full_generation) return Status();
     QUIRE_RETURN_IF_ERROR(active.RoomFailure());
@@ -118,25 +118,25 @@ Status DbImpl::PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside) {
   }
   // Nothing is damaged: the next writer tries again.
   if (IsShortage(prepared.status())) return prepared.status();
-  FailLocked(prepared.status(), "making a log segment");
-  return WriteStatusLocked();
+  health_.FailLocked(prepared.status(), "making a log segment");
+  return health_.WriteStatusLocked();
 }
 
 // A flush that failed for a shortage is tried once more for each writer that needs it, and of a
 // full device only if there is room now: nothing tries again while nobody writes.
 Status DbImpl::RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retried) {
-  if (*retried || versions_.current()->immutables.empty()) return shortage_;
+  if (*retried || versions_.current()->immutables.empty()) return health_.shortage();
   *retried = true;
-  if (shortage_.code() == Code::kNoSpace) {
+  if (health_.shortage().code() == Code::kNoSpace) {
     const uint64_t needed =
         versions_.current()->immutables.back()->table().data_bytes() + kFlushSlackBytes;
-    const Status no_space = shortage_;
+    const Status no_space = health_.shortage();
     lock.unlock();
     const Result<uint64_t> free = fs_.FreeBytes(directory_);
     lock.lock();
     if (!free.ok() || *free < needed) return no_space;
   }
-  shortage_ = Status();
+  health_.ClearShortageLocked();
   MaybeScheduleLocked();
   return Status();
 }
@@ -144,7 +144,8 @@ Status DbImpl::RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retrie
 // Waits until something changes, unless the write must not wait.
 Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock,
                                  engine::WriteProgress* progress) {
-  if (!shortage_.ok()) QUIRE_RETURN_IF_ERROR(RetryFlushLocked(lock, &progress->flush_retried));
+  if (!health_.shortage().ok())
+    QUIRE_RETURN_IF_ERROR(RetryFlushLocked(lock, &progress->flush_retried));
   io::Clock& clock = io::RealClock();
   const uint64_t begin_ns = clock.NowNs();
   if (!RunOneUnlocked(lock)) {
@@ -158,8 +159,8 @@ Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock,
 
 Status DbImpl::Flush() {
   std::unique_lock<std::mutex> lock(mutex_);
-  QUIRE_RETURN_IF_ERROR(WriteStatusLocked());
-  shortage_ = Status();
+  QUIRE_RETURN_IF_ERROR(health_.WriteStatusLocked());
+  health_.ClearShortageLocked();
   MaybeScheduleLocked();
   if (!versions_.current()->active->table().empty()) {
     const uint64_t generation = versions_.current()->active->generation();
