@@ -3,9 +3,9 @@
 /// Layer      lsm (internal)
 /// Source     PapyrusKV, SC17, sections 2.4 to 2.6; LevelDB and RocksDB for what background work
 ///            may assume
-/// Threads    see the members. Lock order: that of publications, sync_mutex_, mutex_; under mutex_
-///            nothing waits, reads or writes a file, calls EpochRetire or EpochCollect, or drops
-///            the last reference of anything.
+/// Threads    see the members. Lock order: that of publications, that of log_sync_, mutex_; under
+///            mutex_ nothing waits, reads or writes a file, calls EpochRetire or EpochCollect, or
+///            drops the last reference of anything.
 #pragma once
 
 #include <atomic>
@@ -25,6 +25,7 @@
 #include "lsm/db/db.h"
 #include "lsm/db/job_parts.h"
 #include "lsm/db/key_locks.h"
+#include "lsm/db/log_sync.h"
 #include "lsm/db/verify.h"
 #include "lsm/db/write_health.h"
 #include "lsm/memtable/memtable_pool.h"
@@ -143,9 +144,6 @@ class DbImpl final : public Db {
   bool CountValue(PooledMemTable& memory, uint64_t value_bytes) const;
   void RotateEarly(uint64_t full_generation, bool may_wait);
   Status Committed(uint64_t user_bytes, uint64_t lsn);
-  Status StoredUnsynced(const Status& why) const;
-  Status SyncThrough(uint64_t lsn);
-  Status SyncMemory(const Version& version, uint64_t* end_lsn);
   KeyLocks::Set LocksOf(const std::vector<engine::WriteOp>& ops) const;
 
   // db_update.cpp
@@ -244,6 +242,10 @@ class DbImpl final : public Db {
   const std::shared_ptr<table::BlockCache> cache_;
   const std::shared_ptr<ObsoleteFiles> obsolete_files_;
   std::unique_ptr<io::FileLock> lock_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // what the mutex guards changed
+  WriteHealth health_;
+  LogSync log_sync_;
   VersionSet versions_;
   CompactionSchedule compactions_;  // guarded by mutex_
   std::shared_ptr<MemTablePool> pool_;
@@ -258,13 +260,7 @@ class DbImpl final : public Db {
   uint64_t recovered_holes_ = 0;
   uint64_t recovered_torn_bytes_ = 0;
 
-  // One sync of the log at a time, for all who wait for it.
-  std::mutex sync_mutex_;
-  std::atomic<uint64_t> durable_lsn_{0};  // below it everything is
-
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // what the mutex guards changed
-  WriteHealth health_;
+  // Guarded by mutex_.
   std::shared_ptr<PooledMemTable> ready_;  // the next active MemTable, prepared
   int jobs_ = 0;                // queued or running
   bool flush_queued_ = false;

@@ -22,12 +22,13 @@ DbImpl::DbImpl(const engine::EngineEnvironment& environment, std::string directo
       cache_(environment.cache != nullptr ? environment.cache
                                           : table::NewBlockCache(options.cache_bytes)),
       obsolete_files_(std::make_shared<ObsoleteFiles>()),
-      versions_(fs_, directory_, obsolete_files_, {sync_mutex_, mutex_, changed_}),
+      health_(directory_, mutex_, changed_),
+      log_sync_(directory_, versions_, health_),
+      versions_(fs_, directory_, obsolete_files_, {log_sync_.mutex(), mutex_, changed_}),
       compactions_(versions_, options_, executor_, mutex_, changed_),
       resolver_([this](const log::ValueRef& reference, const BufferAllocator& allocate) {
         return ReadValue(reference, allocate);
-      }),
-      health_(directory_, mutex_, changed_) {}
+      }) {}
 
 Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, engine::OpenFlags flags) {
   lock_ = std::move(lock);
@@ -157,6 +158,7 @@ Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stor
   }
   QUIRE_ASSIGN_OR_RETURN(values_, ValueLog::Open(fs_, directory_, options_, executor_, start));
   versions_.Attach(pool_.get(), values_.get());
+  log_sync_.Attach(values_.get());
   return OpenStoredRuns(stored);
 }
 

@@ -301,60 +301,11 @@ Status DbImpl::AddGroup(const std::vector<engine::WriteOp>& ops, bool atomic,
 Status DbImpl::Committed(uint64_t user_bytes, uint64_t lsn) {
   counters_.Add(StorageCounter::kUserBytes, user_bytes);
   if (options_.wal != WalMode::kSync) return Status();
-  const Status synced = base::OrOutOfMemory([&] { return SyncThrough(lsn); });
-  return synced.ok() ? synced : StoredUnsynced(synced);
-}
-
-// A write that was stored before the sync failed: readers see it, and it is not taken back.
-Status DbImpl::StoredUnsynced(const Status& why) const {
-  const Status said = base::OrOutOfMemory([&] {
-    return Status(Code::kIo, why.ToString() + "; whether the write is stored is not known: "
-                             "readers of " + directory_ + " see it, but a loss of power may take "
-                             "it; reopen the database and look");
-  });
-  return said.code() == Code::kIo ? said : Status(Code::kIo);
-}
-
-// Whoever comes first syncs what is complete by then, for all that wait behind it: group commit.
-Status DbImpl::SyncThrough(uint64_t lsn) {
-  if (durable_lsn_.load(std::memory_order_acquire) > lsn) return Status();
-  const std::lock_guard<std::mutex> sync_lock(sync_mutex_);
-  if (durable_lsn_.load(std::memory_order_relaxed) > lsn) return Status();
-  QUIRE_RETURN_IF_ERROR(health_.WriteStatus());  // a sync that failed is never tried again
-  uint64_t end_lsn = 0;
-  const std::shared_ptr<const Version> version = versions_.Pin();
-  base::SyncPoint("lsm.log.sync.before");
-  const Status status = SyncMemory(*version, &end_lsn);
-  if (IsShortage(status)) return status;  // no sync was tried, and a later one can succeed
-  if (!status.ok()) {
-    health_.Fail(status, "syncing the log");
-    return status;
-  }
-  durable_lsn_.store(end_lsn, std::memory_order_release);
-  base::SyncPoint("lsm.log.sync.after");
-  return Status();
-}
-
-// Values before the records that refer to them, older segments before younger ones.
-Status DbImpl::SyncMemory(const Version& version, uint64_t* end_lsn) {
-  PooledMemTable& active = *version.active;
-  *end_lsn = active.table().QuiescedLsn() + 1;
-  QUIRE_RETURN_IF_ERROR(values_->Sync());
-  for (size_t i = version.immutables.size(); i-- > 0;) {
-    PooledMemTable& memory = *version.immutables[i];
-    QUIRE_RETURN_IF_ERROR(memory.SyncTo(memory.end_lsn() - memory.base_lsn()));
-  }
-  return active.SyncTo(*end_lsn - active.base_lsn());
+  return log_sync_.SyncWrite(lsn);
 }
 
 Status DbImpl::SyncLog() {
-  if (options_.wal == WalMode::kOff) return Flush();
-  uint64_t lsn = 0;
-  {
-    const std::shared_ptr<const Version> version = versions_.Pin();
-    lsn = version->active->table().QuiescedLsn();
-  }
-  return SyncThrough(lsn);
+  return options_.wal == WalMode::kOff ? Flush() : log_sync_.SyncAll();
 }
 
 }  // namespace quire::lsm
