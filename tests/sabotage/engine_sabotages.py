@@ -81,7 +81,7 @@ ENGINE_SABOTAGES = [
              "  const uint64_t now = sources->version->active->table().QuiescedLsn();\n",
              LSM, "AnIterator.*"),
     Sabotage("large-value-guard", "a large value is stored while everybody waits",
-             "src/lsm/db/db_write.cpp", "  const bool apart = MayHoldUp(ops);",
+             "src/lsm/db/db_write.cpp", "  const bool apart = separator_.MayHoldUp(ops);",
              "  const bool apart = false;", LSM, "ALargeValue.HoldsUp*"),
     Sabotage("large-value-graced", "the grace period of a segment does not wait for a large value",
              "src/lsm/version/segment_tracker.cpp", "    if (Protected(id)) continue;\n", "",

@@ -72,7 +72,7 @@ FILE_SABOTAGES = [
              "src/lsm/vlog/value_log.cpp", "synced_files_ = new_files;",
              "synced_files_ = new_files_;", LSM, "ValueLogTest.ASegmentMadeWhile*"),
     Sabotage("range-end", "a range whose end no table takes is acknowledged",
-             "src/lsm/db/db_write.cpp", "if (op.value.size() > log::kKeyBytesMax) {",
+             "src/lsm/db/value_separator.cpp", "if (op.value.size() > log::kKeyBytesMax) {",
              "if (false) {", LSM, "LongRangeTest.*"),
     Sabotage("stream-readable", "a get of a stream loads pages that may be lost",
              "src/stream/store/part.cpp",

@@ -387,7 +387,7 @@ SABOTAGES = [
              "src/lsm/peer/peer_reader.cpp", "kAbsent && view.has_base) {", "kAbsent && false) {",
              LSM, "PeerOverBase.*"),
     Sabotage("values-full", "one writer waits for room for values, and the others go on",
-             "src/lsm/db/db_write.cpp", "return memory.value_bytes() >= kValueBytesFactor",
+             "src/lsm/db/value_separator.cpp", "return memory.value_bytes() >= kValueBytesFactor",
              "return false && 1 >= kValueBytesFactor", LSM, "RoomTest.AllWriters*"),
     Sabotage("log-reserved", "a log does not tell how far it reaches",
              "src/lsm/memtable/memtable.cpp", "log::MarkReserved(data_, generation_, mark);", "",

@@ -96,7 +96,7 @@ bool DbImpl::RunMerge(CompactionSchedule::Merge& merge, int depth) {
   CompactionJob::Calls calls;
   calls.interrupted = [this, depth](uint64_t bytes) { return Interrupted(depth, bytes); };
   calls.append_value = [this](Slice key, Slice value, log::ValueRef* reference) {
-    return AppendValue(key, value, reference);
+    return separator_.Append(key, value, reference);
   };
   calls.log_failure = [this](const Status& failure) { health_.LogFailure(failure); };
   calls.values = &resolver_;

@@ -26,6 +26,7 @@
 #include "lsm/db/job_parts.h"
 #include "lsm/db/key_locks.h"
 #include "lsm/db/log_sync.h"
+#include "lsm/db/value_separator.h"
 #include "lsm/db/verify.h"
 #include "lsm/db/write_health.h"
 #include "lsm/memtable/memtable_pool.h"
@@ -106,19 +107,7 @@ class DbImpl final : public Db {
   // db_write.cpp
   Status CheckWrite(Slice key, uint64_t value_size) const;
   Status CheckOp(const engine::WriteOp& op) const;
-  uint64_t StoredBytes(const engine::WriteOp& op) const;
   Status WriteOne(log::RecordType type, Slice key, Slice value);
-  bool Separated(const engine::WriteOp& op) const;
-  bool MayHoldUp(const std::vector<engine::WriteOp>& ops) const;
-  Status Separate(engine::WriteOp* op, log::ValueRef* reference);
-  // A group in which references take the place of values that stand apart from their keys.
-  struct SeparatedGroup {
-    std::vector<engine::WriteOp> ops;
-    std::vector<log::ValueRef> references;
-    uint64_t value_bytes = 0;
-  };
-  Status SeparateAll(const std::vector<engine::WriteOp>& ops, SeparatedGroup* group);
-  Status AppendValue(Slice key, Slice value, log::ValueRef* reference);
   Status WriteGroup(const std::vector<engine::WriteOp>& ops, bool atomic,
                     engine::WriteProgress* progress);
   Status AddGroup(const std::vector<engine::WriteOp>& ops, bool atomic,
@@ -128,20 +117,10 @@ class DbImpl final : public Db {
     bool full = false;   // added, and no more should be
     uint64_t lsn = 0;
   };
-  // The values of a write that may hold others up, stored before it has a guard.
-  struct LargeValues {
-    SeparatedGroup group;
-    // From before they are stored until their records are in a MemTable.
-    std::optional<SegmentTracker::Protection> protection;
-  };
-  Status StoreLarge(const std::vector<engine::WriteOp>& ops, LargeValues* large,
-                    uint64_t* full_generation);
   Status TryGroup(const Version& version, const std::vector<engine::WriteOp>& ops, bool atomic,
                   GroupOutcome* outcome);
   Status TryInline(const Version& version, const std::vector<engine::WriteOp>& ops,
                    uint64_t value_bytes, bool atomic, GroupOutcome* outcome);
-  bool FullOfValues(const PooledMemTable& memory) const;
-  bool CountValue(PooledMemTable& memory, uint64_t value_bytes) const;
   void RotateEarly(uint64_t full_generation, bool may_wait);
   Status Committed(uint64_t user_bytes, uint64_t lsn);
   KeyLocks::Set LocksOf(const std::vector<engine::WriteOp>& ops) const;
@@ -238,7 +217,6 @@ class DbImpl final : public Db {
   base::Executor& executor_;
   const std::string directory_;
   const StorageOptions options_;
-  const uint64_t record_bytes_max_;  // of a record that fits a MemTable
   const std::shared_ptr<table::BlockCache> cache_;
   const std::shared_ptr<ObsoleteFiles> obsolete_files_;
   std::unique_ptr<io::FileLock> lock_;
@@ -253,6 +231,7 @@ class DbImpl final : public Db {
   const ValueResolver resolver_;
   SnapshotList snapshots_;
   mutable StorageCounters counters_;
+  ValueSeparator separator_;
   KeyLocks key_locks_;
   uint64_t store_id_ = 0;  // set by Start
   CheckHeldFn check_held_;  // set by Start

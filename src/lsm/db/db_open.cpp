@@ -18,7 +18,6 @@ DbImpl::DbImpl(const engine::EngineEnvironment& environment, std::string directo
       executor_(*environment.executor),
       directory_(std::move(directory)),
       options_(options),
-      record_bytes_max_(options.memtable_bytes - log::kSegmentHeaderBytes),
       cache_(environment.cache != nullptr ? environment.cache
                                           : table::NewBlockCache(options.cache_bytes)),
       obsolete_files_(std::make_shared<ObsoleteFiles>()),
@@ -28,7 +27,8 @@ DbImpl::DbImpl(const engine::EngineEnvironment& environment, std::string directo
       compactions_(versions_, options_, executor_, mutex_, changed_),
       resolver_([this](const log::ValueRef& reference, const BufferAllocator& allocate) {
         return ReadValue(reference, allocate);
-      }) {}
+      }),
+      separator_(options_, versions_, health_, counters_) {}
 
 Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, engine::OpenFlags flags) {
   lock_ = std::move(lock);
@@ -159,6 +159,7 @@ Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stor
   QUIRE_ASSIGN_OR_RETURN(values_, ValueLog::Open(fs_, directory_, options_, executor_, start));
   versions_.Attach(pool_.get(), values_.get());
   log_sync_.Attach(values_.get());
+  separator_.Attach(values_.get());
   return OpenStoredRuns(stored);
 }
 

@@ -158,24 +158,26 @@ Status DbImpl::AddUpdated(engine::WriteOp op, UpdateCall& call, UpdateOutcome* o
   const Status checked = CheckWrite(op.key, op.value.size());
   if (!checked.ok()) return call.Refuse(checked);
   call.user_bytes = op.key.size() + op.value.size();
-  if (op.value.size() >= kHoldUpBytes && Separated(op)) return AddLargeUpdated(op, call, outcome);
+  if (op.value.size() >= kHoldUpBytes && separator_.Separates(op)) {
+    return AddLargeUpdated(op, call, outcome);
+  }
   const base::EpochGuard guard;
   const Version& version = versions_.Load();
   outcome->generation = version.active->generation();
   const uint64_t value_bytes = op.value.size();
   log::ValueRef reference;
-  const bool separated = Separated(op);
-  const bool may_add = !separated || !FullOfValues(*version.active);
-  if (separated && may_add) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
+  const bool separated = separator_.Separates(op);
+  const bool may_add = !separated || !separator_.IsFull(*version.active);
+  if (separated && may_add) QUIRE_RETURN_IF_ERROR(separator_.Separate(&op, &reference));
   outcome->done = may_add && version.active->table().Add(op, &call.lsn);
-  outcome->full = outcome->done && separated && CountValue(*version.active, value_bytes);
+  outcome->full = outcome->done && separated && separator_.Count(*version.active, value_bytes);
   return Status();
 }
 
 Status DbImpl::AddLargeUpdated(const engine::WriteOp& op, UpdateCall& call,
                                UpdateOutcome* outcome) {
-  LargeValues large;
-  QUIRE_RETURN_IF_ERROR(StoreLarge({op}, &large, &outcome->generation));
+  ValueSeparator::LargeValues large;
+  QUIRE_RETURN_IF_ERROR(separator_.StoreLarge({op}, &large, &outcome->generation));
   if (outcome->generation != 0) return Status();
   const base::EpochGuard guard;
   const Version& version = versions_.Load();
@@ -294,8 +296,8 @@ class DbImpl::Applier {
       const Status checked = db_.CheckOp(op);
       if (!checked.ok() && group.empty()) return call_.Refuse(checked);
       if (!checked.ok()) break;  // what comes before it goes first
-      stored_bytes += db_.StoredBytes(op);
-      if (!group.empty() && stored_bytes > db_.record_bytes_max_) break;
+      stored_bytes += db_.separator_.StoredBytes(op);
+      if (!group.empty() && stored_bytes > db_.separator_.record_bytes_max()) break;
       group.push_back(op);
       bytes += op.key.size() + op.value.size();
       ++next;

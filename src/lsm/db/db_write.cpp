@@ -1,7 +1,4 @@
-// Writes: size checks, large values apart, the MemTable, and the log's sync where it was asked for.
-#include <algorithm>
-#include <utility>
-
+// Writes: checks, the MemTable, and the log's sync if the options ask for it.
 #include "base/epoch.h"
 #include "base/hash.h"
 #include "base/out_of_memory.h"
@@ -10,18 +7,6 @@
 
 namespace quire::lsm {
 namespace {
-
-// A record that would take more of a MemTable than this keeps its value apart, whatever its size.
-constexpr uint64_t kRecordShareMax = 4;
-
-// A MemTable is full, too, when its records refer to so many times its size: what is overwritten by
-// then is found to be dead only when it was flushed, and after a power loss every reference in it
-// is checked.
-constexpr uint64_t kValueBytesFactor = 8;
-
-Slice ReferenceBytes(const log::ValueRef& reference) {
-  return Slice(reinterpret_cast<const char*>(&reference), sizeof reference);
-}
 
 uint64_t UserBytes(const std::vector<engine::WriteOp>& ops) {
   uint64_t bytes = 0;
@@ -32,67 +17,13 @@ uint64_t UserBytes(const std::vector<engine::WriteOp>& ops) {
 }  // namespace
 
 Status DbImpl::CheckWrite(Slice key, uint64_t value_size) const {
-  if (key.empty() || key.size() > log::kKeyBytesMax) {
-    return Status(Code::kInvalidArgument,
-                  "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
-  }
-  if (value_size > log::kValueBytesMax) {
-    return Status(Code::kInvalidArgument, "a value of " + std::to_string(value_size) +
-                                              " bytes; values have at most 4294967295");
-  }
-  const uint64_t inline_bytes = std::min<uint64_t>(value_size, sizeof(log::ValueRef));
-  if (log::RecordSize(key.size(), inline_bytes) > record_bytes_max_) {
-    return Status(Code::kInvalidArgument,
-                  "a key of " + std::to_string(key.size()) + " bytes does not fit a MemTable of " +
-                      std::to_string(options_.memtable_bytes) + ": raise memtable_bytes");
-  }
-  if (!health_.refused()) [[likely]]
-    return Status();
-  return health_.WriteStatus();
+  QUIRE_RETURN_IF_ERROR(separator_.CheckSizes(key, value_size));
+  return health_.refused() ? health_.WriteStatus() : Status();
 }
 
 Status DbImpl::CheckOp(const engine::WriteOp& op) const {
   QUIRE_RETURN_IF_ERROR(CheckWrite(op.key, op.value.size()));
-  if (op.type != log::RecordType::kRangeDelete) return Status();
-  if (op.value.size() > log::kKeyBytesMax) {  // no table takes it
-    return Status(Code::kInvalidArgument, "a range whose end has " +
-                                              std::to_string(op.value.size()) +
-                                              " bytes; keys have at most 65536");
-  }
-  if (StoredBytes(op) <= record_bytes_max_) return Status();
-  return Status(Code::kInvalidArgument, "the range's two keys do not fit a MemTable of " +
-                                            std::to_string(options_.memtable_bytes) +
-                                            " bytes: raise memtable_bytes");
-}
-
-uint64_t DbImpl::StoredBytes(const engine::WriteOp& op) const {
-  return log::RecordSize(op.key.size(),
-                         Separated(op) ? sizeof(log::ValueRef) : op.value.size());
-}
-
-bool DbImpl::Separated(const engine::WriteOp& op) const {
-  if (op.type != log::RecordType::kPut) return false;
-  return op.value.size() >= options_.value_separation_bytes_min ||
-         (op.value.size() > sizeof(log::ValueRef) &&
-          log::RecordSize(op.key.size(), op.value.size()) > record_bytes_max_ / kRecordShareMax);
-}
-
-Status DbImpl::AppendValue(Slice key, Slice value, log::ValueRef* reference) {
-  const Status appended = values_->Append(key, value, reference);
-  if (appended.code() == Code::kBusy) {  // as where a log segment is to be made
-    health_.Fail(appended, "making a value segment");
-    return health_.WriteStatus();
-  }
-  QUIRE_RETURN_IF_ERROR(appended);
-  counters_.Add(StorageCounter::kValueLogBytes, log::RecordSize(key.size(), value.size()));
-  return Status();
-}
-
-Status DbImpl::Separate(engine::WriteOp* op, log::ValueRef* reference) {
-  QUIRE_RETURN_IF_ERROR(AppendValue(op->key, op->value, reference));
-  op->type = log::RecordType::kValueRef;
-  op->value = ReferenceBytes(*reference);
-  return Status();
+  return op.type == log::RecordType::kRangeDelete ? separator_.CheckRange(op) : Status();
 }
 
 Status DbImpl::Put(Slice key, Slice value) {
@@ -123,12 +54,12 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
       const Version& version = versions_.Load();
       engine::WriteOp op{type, key, value};
       log::ValueRef reference;
-      const bool separated = Separated(op);
-      const bool may_add = !separated || !FullOfValues(*version.active);
-      if (separated && may_add) QUIRE_RETURN_IF_ERROR(Separate(&op, &reference));
+      const bool separated = separator_.Separates(op);
+      const bool may_add = !separated || !separator_.IsFull(*version.active);
+      if (separated && may_add) QUIRE_RETURN_IF_ERROR(separator_.Separate(&op, &reference));
       base::SyncPoint("lsm.write.stored");
       added = may_add && version.active->table().Add(op, &lsn);
-      if (!added || (separated && CountValue(*version.active, value.size()))) {
+      if (!added || (separated && separator_.Count(*version.active, value.size()))) {
         full_generation = version.active->generation();
       }
     }
@@ -139,16 +70,6 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
     if (full_generation != 0) RotateEarly(full_generation, true);
     return Committed(key.size() + value.size(), lsn);
   }
-}
-
-// Before a value is stored: whoever finds it full waits until another one is active. So what is not
-// durable, and what is overwritten and not collected, stays within bounds.
-bool DbImpl::FullOfValues(const PooledMemTable& memory) const {
-  return memory.value_bytes() >= kValueBytesFactor * options_.memtable_bytes;
-}
-
-bool DbImpl::CountValue(PooledMemTable& memory, uint64_t value_bytes) const {
-  return memory.AddValueBytes(value_bytes, kValueBytesFactor * options_.memtable_bytes);
 }
 
 // The write is done, whatever comes of this: a failure meets the one that finds no room.
@@ -196,65 +117,27 @@ KeyLocks::Set DbImpl::LocksOf(const std::vector<engine::WriteOp>& ops) const {
   return set;
 }
 
-Status DbImpl::SeparateAll(const std::vector<engine::WriteOp>& ops, SeparatedGroup* group) {
-  group->references.resize(ops.size());
-  group->ops = ops;
-  for (size_t i = 0; i < ops.size(); ++i) {
-    if (!Separated(ops[i])) continue;
-    QUIRE_RETURN_IF_ERROR(Separate(&group->ops[i], &group->references[i]));
-    group->value_bytes += ops[i].value.size();
-  }
-  return Status();
-}
-
-// Whether the copies of its values take so long that nobody may wait for them at a guard.
-bool DbImpl::MayHoldUp(const std::vector<engine::WriteOp>& ops) const {
-  uint64_t bytes = 0;
-  for (const engine::WriteOp& op : ops) bytes += Separated(op) ? op.value.size() : 0;
-  return bytes >= kHoldUpBytes;
-}
-
-// `full_generation` is not 0: nothing was stored, since that MemTable refers to enough values.
-Status DbImpl::StoreLarge(const std::vector<engine::WriteOp>& ops, LargeValues* large,
-                          uint64_t* full_generation) {
-  {
-    const base::EpochGuard guard;
-    const Version& version = versions_.Load();
-    if (FullOfValues(*version.active)) {
-      *full_generation = version.active->generation();
-      return Status();
-    }
-  }
-  large->protection.emplace(versions_.segments().Protect(values_->open_floor()));
-  const Status stored = SeparateAll(ops, &large->group);
-  base::SyncPoint("lsm.write.large");
-  return stored;
-}
-
 Status DbImpl::TryGroup(const Version& version, const std::vector<engine::WriteOp>& ops,
                         bool atomic, GroupOutcome* outcome) {
-  if (std::none_of(ops.begin(), ops.end(),
-                   [this](const engine::WriteOp& op) { return Separated(op); })) {
-    return TryInline(version, ops, 0, atomic, outcome);
-  }
-  if (FullOfValues(*version.active)) return Status();
-  SeparatedGroup group;
-  QUIRE_RETURN_IF_ERROR(SeparateAll(ops, &group));
+  if (!separator_.SeparatesAny(ops)) return TryInline(version, ops, 0, atomic, outcome);
+  if (separator_.IsFull(*version.active)) return Status();
+  ValueSeparator::Group group;
+  QUIRE_RETURN_IF_ERROR(separator_.SeparateAll(ops, &group));
   return TryInline(version, group.ops, group.value_bytes, atomic, outcome);
 }
 
 // `value_bytes`: of the values that `ops` refer to.
 Status DbImpl::TryInline(const Version& version, const std::vector<engine::WriteOp>& ops,
                          uint64_t value_bytes, bool atomic, GroupOutcome* outcome) {
-  if (atomic && MemTable::BatchBytes(ops, true) > record_bytes_max_) {
-    return Status(Code::kInvalidArgument, "the batch takes " +
-                                              std::to_string(MemTable::BatchBytes(ops, true)) +
-                                              " bytes; a MemTable holds " +
-                                              std::to_string(record_bytes_max_) +
-                                              ": split it or raise memtable_bytes");
+  if (atomic && MemTable::BatchBytes(ops, true) > separator_.record_bytes_max()) {
+    return Status(Code::kInvalidArgument,
+                  "the batch takes " + std::to_string(MemTable::BatchBytes(ops, true)) +
+                      " bytes; a MemTable holds " + std::to_string(separator_.record_bytes_max()) +
+                      ": split it or raise memtable_bytes");
   }
   outcome->added = version.active->table().AddBatch(ops, atomic, &outcome->lsn);
-  outcome->full = outcome->added && value_bytes != 0 && CountValue(*version.active, value_bytes);
+  outcome->full =
+      outcome->added && value_bytes != 0 && separator_.Count(*version.active, value_bytes);
   return Status();
 }
 
@@ -268,13 +151,13 @@ Status DbImpl::WriteGroup(const std::vector<engine::WriteOp>& ops, bool atomic,
 
 Status DbImpl::AddGroup(const std::vector<engine::WriteOp>& ops, bool atomic,
                         engine::WriteProgress* progress, uint64_t* lsn) {
-  const bool apart = MayHoldUp(ops);
-  LargeValues large;
+  const bool apart = separator_.MayHoldUp(ops);
+  ValueSeparator::LargeValues large;
   while (true) {
     GroupOutcome outcome;
     uint64_t generation = 0;
     if (apart && large.group.ops.empty()) {
-      QUIRE_RETURN_IF_ERROR(StoreLarge(ops, &large, &generation));
+      QUIRE_RETURN_IF_ERROR(separator_.StoreLarge(ops, &large, &generation));
     }
     if (generation == 0) {
       const bool locked = key_locks_.enabled();

@@ -1,0 +1,116 @@
+/// Stores large values apart from their keys: decides which values these are, appends them to the
+/// value log, and bounds how many bytes of them the records of one MemTable refer to.
+///
+/// Layer      lsm (internal)
+/// Source     docs/decisions/0003-large-values-apart.md
+/// Threads    any; Attach before all others
+/// Invariants a value is stored before its record. The caller adds the record under the EpochGuard
+///            under which the value was stored, or before it ends LargeValues::protection: until
+///            then its value segment is not judged dead.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/write_batch.h"
+#include "log/record.h"
+#include "lsm/db/counters.h"
+#include "lsm/db/write_health.h"
+#include "lsm/memtable/memtable_pool.h"
+#include "lsm/version/segment_tracker.h"
+#include "lsm/version/version_set.h"
+#include "lsm/vlog/value_log.h"
+#include "quire/options.h"
+#include "quire/slice.h"
+#include "quire/status.h"
+
+namespace quire::lsm {
+
+class ValueSeparator {
+ public:
+  /// A group of writes in which references take the place of values that stand apart.
+  struct Group {
+    std::vector<engine::WriteOp> ops;
+    std::vector<log::ValueRef> references;
+    uint64_t value_bytes = 0;
+  };
+  /// Values that were stored without a guard.
+  struct LargeValues {
+    Group group;
+    /// From before the values are stored until their records are in a MemTable.
+    std::optional<SegmentTracker::Protection> protection;
+  };
+
+  /// All arguments outlive this. `options` are those of the database.
+  ValueSeparator(const StorageOptions& options, VersionSet& versions, WriteHealth& health,
+                 StorageCounters& counters)
+      : options_(options),
+        record_bytes_max_(options.memtable_bytes - log::kSegmentHeaderBytes),
+        versions_(versions),
+        health_(health),
+        counters_(counters) {}
+  ValueSeparator(const ValueSeparator&) = delete;
+  ValueSeparator& operator=(const ValueSeparator&) = delete;
+  /// Called once, at the opening.
+  void Attach(ValueLog* values) { values_ = values; }
+
+  /// Bytes of the largest record, or atomic batch, that fits a MemTable.
+  uint64_t record_bytes_max() const { return record_bytes_max_; }
+  /// Returns kInvalidArgument if no MemTable takes a key and a value of these sizes.
+  Status CheckSizes(Slice key, uint64_t value_size) const;
+  /// Returns kInvalidArgument if no MemTable or table takes this range tombstone, whose begin
+  /// CheckSizes has checked.
+  Status CheckRange(const engine::WriteOp& op) const;
+
+  /// Whether the operation's value stands apart from its key.
+  bool Separates(const engine::WriteOp& op) const {
+    if (op.type != log::RecordType::kPut) return false;
+    return op.value.size() >= options_.value_separation_bytes_min ||
+           (op.value.size() > sizeof(log::ValueRef) &&
+            log::RecordSize(op.key.size(), op.value.size()) > record_bytes_max_ / kRecordShareMax);
+  }
+  bool SeparatesAny(const std::vector<engine::WriteOp>& ops) const;
+  /// Bytes that the operation's record takes of a MemTable.
+  uint64_t StoredBytes(const engine::WriteOp& op) const;
+  /// Whether the copies of the values that stand apart take so long that no thread may wait for
+  /// them at a guard: they are stored by StoreLarge.
+  bool MayHoldUp(const std::vector<engine::WriteOp>& ops) const;
+
+  /// Whether the records of `memory` refer to so many bytes that it takes no more references. Asked
+  /// before a value is stored: a writer that finds it full waits until another one is active. So
+  /// the bytes that are not durable, and those overwritten and not collected, stay within bounds.
+  bool IsFull(const PooledMemTable& memory) const;
+  /// Counts values to which records in `memory` refer now. True for the one call that fills it.
+  bool Count(PooledMemTable& memory, uint64_t value_bytes) const;
+
+  /// Stores the operation's value, and makes the operation one with a reference to it, which is
+  /// `reference`.
+  ///
+  /// Errors  as of Append.
+  Status Separate(engine::WriteOp* op, log::ValueRef* reference);
+  /// The same for a group: `group` becomes `ops`, with references for values that stand apart.
+  Status SeparateAll(const std::vector<engine::WriteOp>& ops, Group* group);
+  /// SeparateAll without a guard, under a protection. If the active MemTable is full of values,
+  /// stores nothing and sets `full_generation` to that MemTable's.
+  Status StoreLarge(const std::vector<engine::WriteOp>& ops, LargeValues* large,
+                    uint64_t* full_generation);
+  /// Stores a value.
+  ///
+  /// Errors  as of ValueLog::Append; kReadOnly instead of kBusy: the directory is another's, which
+  ///         ends writes.
+  Status Append(Slice key, Slice value, log::ValueRef* reference);
+
+ private:
+  // A record that would take more of a MemTable than this keeps its value apart, whatever its size.
+  static constexpr uint64_t kRecordShareMax = 4;
+
+  const StorageOptions& options_;
+  const uint64_t record_bytes_max_;
+  VersionSet& versions_;
+  WriteHealth& health_;
+  StorageCounters& counters_;
+  ValueLog* values_ = nullptr;  // set by Attach
+};
+
+}  // namespace quire::lsm
