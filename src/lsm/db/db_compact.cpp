@@ -5,8 +5,8 @@
 #include "base/out_of_memory.h"
 #include "base/scope_exit.h"
 #include "base/sync_point.h"
-#include "lsm/db/compaction_job.h"
 #include "lsm/db/db_impl.h"
+#include "lsm/jobs/compaction_job.h"
 
 namespace quire::lsm {
 

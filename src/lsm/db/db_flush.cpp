@@ -5,7 +5,7 @@
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
 #include "lsm/db/db_impl.h"
-#include "lsm/db/flush_job.h"
+#include "lsm/jobs/flush_job.h"
 
 namespace quire::lsm {
 

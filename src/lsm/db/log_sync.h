@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "lsm/db/write_health.h"
+#include "lsm/jobs/write_health.h"
 #include "lsm/version/version_set.h"
 #include "lsm/vlog/value_log.h"
 #include "quire/status.h"

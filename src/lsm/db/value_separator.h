@@ -15,8 +15,8 @@
 
 #include "engine/write_batch.h"
 #include "log/record.h"
-#include "lsm/db/counters.h"
-#include "lsm/db/write_health.h"
+#include "lsm/jobs/counters.h"
+#include "lsm/jobs/write_health.h"
 #include "lsm/memtable/memtable_pool.h"
 #include "lsm/version/segment_tracker.h"
 #include "lsm/version/version_set.h"

@@ -1,4 +1,4 @@
-#include "lsm/db/compaction_job.h"
+#include "lsm/jobs/compaction_job.h"
 
 #include <algorithm>
 #include <string>

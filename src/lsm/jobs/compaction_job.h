@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "lsm/db/job_parts.h"
+#include "lsm/jobs/job_parts.h"
 #include "lsm/version/version.h"
 #include "lsm/vlog/value_resolver.h"
 #include "quire/slice.h"

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/executor.h"
-#include "lsm/db/compaction_job.h"
+#include "lsm/jobs/compaction_job.h"
 #include "lsm/version/compaction_picker.h"
 #include "lsm/version/version_set.h"
 #include "quire/options.h"

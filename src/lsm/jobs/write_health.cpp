@@ -1,4 +1,4 @@
-#include "lsm/db/write_health.h"
+#include "lsm/jobs/write_health.h"
 
 #include <new>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "lsm/db/compaction_schedule.h"
+#include "lsm/jobs/compaction_schedule.h"
 
 #include <algorithm>
 #include <memory>

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "lsm/db/job_parts.h"
+#include "lsm/jobs/job_parts.h"
 #include "lsm/memtable/memtable_pool.h"
 #include "quire/status.h"
 

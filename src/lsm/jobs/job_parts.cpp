@@ -1,4 +1,4 @@
-#include "lsm/db/job_parts.h"
+#include "lsm/jobs/job_parts.h"
 
 #include <algorithm>
 #include <utility>

@@ -9,7 +9,7 @@
 #include <memory>
 #include <mutex>
 
-#include "lsm/db/counters.h"
+#include "lsm/jobs/counters.h"
 #include "lsm/version/manifest.h"
 #include "lsm/version/run_opener.h"
 #include "lsm/version/run_writer.h"

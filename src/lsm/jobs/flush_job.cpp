@@ -1,4 +1,4 @@
-#include "lsm/db/flush_job.h"
+#include "lsm/jobs/flush_job.h"
 
 #include <mutex>
 #include <vector>
