@@ -62,7 +62,7 @@ ENGINE_SABOTAGES = [
              "merging_ > 0 || Pick(Size::kShort)",
              "merging_ > 0 || Pick(Size::kAny)", LSM, "Policies/TwoDatabases.*"),
     Sabotage("compact-idle", "Compact waits until nothing is left to be done",
-             "src/lsm/db/db_compact.cpp", "return compactions_.DidAll(mine);", "return jobs_ == 0;",
+             "src/lsm/db/db_compact.cpp", "return compactions_.DidAll(mine);", "return jobs_.idle();",
              LSM, "Compact.Returns*"),
     Sabotage("merge-room", "each flush has a merge tried again that found no room",
              "src/lsm/jobs/compaction_schedule.cpp",

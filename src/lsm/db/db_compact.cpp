@@ -54,10 +54,10 @@ void DbImpl::EndMerge(CompactionSchedule::Merge& merge, const Status& status) {
   compactions_.End(merge, told);
   if (IsShortage(status)) {
     compactions_.SetShortage(told);
-  } else if (!status.ok() && !closing_) {
+  } else if (!status.ok() && !jobs_.closing()) {
     health_.FailLocked(status, "merging tables");
   }
-  MaybeScheduleLocked();
+  jobs_.ScheduleDueLocked();
 }
 
 // After each flush.
@@ -77,7 +77,7 @@ bool DbImpl::CompactOnce(MergeSize size) {
   CompactionSchedule::Merge merge(compactions_);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (closing_ || !health_.failure().ok() || !compactions_.Begin(merge, size)) return false;
+    if (!jobs_.MayWorkLocked() || !compactions_.Begin(merge, size)) return false;
   }
   return RunMerge(merge, depth);
 }
@@ -87,7 +87,7 @@ bool DbImpl::CollectOnce() {
   CompactionSchedule::Merge merge(compactions_);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (closing_ || !health_.failure().ok() || !compactions_.BeginCollection(merge)) return false;
+    if (!jobs_.MayWorkLocked() || !compactions_.BeginCollection(merge)) return false;
   }
   return RunMerge(merge, 0);
 }
@@ -115,7 +115,7 @@ bool DbImpl::Interrupted(int depth, uint64_t merged_bytes) {
   bool merge = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (closing_ || !health_.failure().ok()) return true;
+    if (!jobs_.MayWorkLocked()) return true;
     // The outer merge must come to its end: a merge within it is done only where flushes wait for
     // it, and has turns of its own.
     compactions_.Merged(merged_bytes);
@@ -150,10 +150,10 @@ Status DbImpl::Compact() {
   {
     std::unique_lock<std::mutex> lock(mutex_);
     const uint64_t mine = compactions_.AskForAll();
-    MaybeScheduleLocked();
+    jobs_.ScheduleDueLocked();
     const auto done = [&] { return compactions_.DidAll(mine); };
     QUIRE_RETURN_IF_ERROR(
-        WaitLocked(lock, [&] { return done() || !compactions_.shortage().ok(); }));
+        jobs_.WaitLocked(lock, [&] { return done() || !compactions_.shortage().ok(); }));
     QUIRE_RETURN_IF_ERROR(health_.WriteStatusLocked());  // a merge that failed is over, too
     QUIRE_RETURN_IF_ERROR(done() ? compactions_.outcome_of_all() : compactions_.shortage());
   }
@@ -180,8 +180,8 @@ Status DbImpl::CollectAll() {
   const CompactionSchedule::Awaited due = compactions_.AwaitCollection();
   const base::ScopeExit awaited(
       [&] { compactions_.Forget(due); });  // before the lock is given back
-  MaybeScheduleLocked();
-  QUIRE_RETURN_IF_ERROR(WaitLocked(lock, [&] { return compactions_.Collected(due); }));
+  jobs_.ScheduleDueLocked();
+  QUIRE_RETURN_IF_ERROR(jobs_.WaitLocked(lock, [&] { return compactions_.Collected(due); }));
   QUIRE_RETURN_IF_ERROR(health_.WriteStatusLocked());
   QUIRE_RETURN_IF_ERROR(compactions_.collection_refused());
   return compactions_.shortage();

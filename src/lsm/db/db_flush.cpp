@@ -10,7 +10,7 @@
 namespace quire::lsm {
 
 bool DbImpl::FlushableLocked() const {
-  return !flushing_ && !closing_ && health_.failure().ok() && health_.shortage().ok() &&
+  return !flushing_ && jobs_.MayWorkLocked() && health_.shortage().ok() &&
          !versions_.current()->immutables.empty();
 }
 
@@ -19,10 +19,11 @@ bool DbImpl::FlushDueLocked() const {
   return FlushableLocked() && (in_turn || compactions_.Suspended());
 }
 
-// One at a time, so that on a single thread a merge gets its turn: it does flushes that become due
-// on its way.
-void DbImpl::RunFlush() {
-  FlushOnce();
+bool DbImpl::FlushWantedLocked() const {
+  // The only thread is in a merge: whether that stands still is seen where the job runs.
+  const bool may_be_due =
+      FlushableLocked() && compactions_.UnderWay() && executor_.thread_count() == 1;
+  return may_be_due || FlushDueLocked();
 }
 
 // Flushes the oldest immutable MemTable, if that is due; false where it is not, or failed.
@@ -51,7 +52,7 @@ bool DbImpl::FlushOnce() {
   } else {
     health_.FailLocked(status, "flushing a MemTable");
   }
-  MaybeScheduleLocked();
+  jobs_.ScheduleDueLocked();
   changed_.notify_all();
   return status.ok();
 }

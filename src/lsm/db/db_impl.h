@@ -25,6 +25,7 @@
 #include "lsm/db/log_sync.h"
 #include "lsm/db/value_separator.h"
 #include "lsm/db/verify.h"
+#include "lsm/jobs/background_jobs.h"
 #include "lsm/jobs/compaction_schedule.h"
 #include "lsm/jobs/counters.h"
 #include "lsm/jobs/job_parts.h"
@@ -178,20 +179,15 @@ class DbImpl final : public Db {
   Status Deliver(const Found& found, const BufferAllocator& allocate, LateValue* late) const;
 
   // db_background.cpp
-  void ScheduleLocked(void (DbImpl::*job)(), bool DbImpl::*queued);
-  void RunJob(void (DbImpl::*job)(), bool DbImpl::*queued);
-  void MaybeScheduleLocked();
   bool PrepareDueLocked() const;
   void PrepareIfDue();
-  bool RunOneUnlocked(std::unique_lock<std::mutex>& lock);
-  Status WaitLocked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
   void CleanUp() noexcept;
   Status RemoveUnreachable();
 
   // db_flush.cpp
   bool FlushableLocked() const;
   bool FlushDueLocked() const;
-  void RunFlush();
+  bool FlushWantedLocked() const;
   bool FlushOnce();
   Status FlushMemTable(const std::shared_ptr<PooledMemTable>& memory);
   JobParts Parts();
@@ -224,6 +220,7 @@ class DbImpl final : public Db {
   std::condition_variable changed_;  // what the mutex guards changed
   WriteHealth health_;
   LogSync log_sync_;
+  BackgroundJobs jobs_;
   VersionSet versions_;
   CompactionSchedule compactions_;  // guarded by mutex_
   std::shared_ptr<MemTablePool> pool_;
@@ -241,15 +238,10 @@ class DbImpl final : public Db {
 
   // Guarded by mutex_.
   std::shared_ptr<PooledMemTable> ready_;  // the next active MemTable, prepared
-  int jobs_ = 0;                // queued or running
-  bool flush_queued_ = false;
   bool flushing_ = false;
-  bool compaction_queued_ = false;
-  bool prepare_queued_ = false;
   bool prepare_refused_ = false;  // no room: the writer that needs a MemTable tries again
   bool preparing_ = false;
   uint64_t early_generation_ = 0;  // of the MemTable that Flush closed last
-  bool closing_ = false;
 };
 
 }  // namespace quire::lsm

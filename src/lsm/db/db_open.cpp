@@ -23,12 +23,19 @@ DbImpl::DbImpl(const engine::EngineEnvironment& environment, std::string directo
       obsolete_files_(std::make_shared<ObsoleteFiles>()),
       health_(directory_, mutex_, changed_),
       log_sync_(directory_, versions_, health_),
+      jobs_(executor_, mutex_, changed_, health_),
       versions_(fs_, directory_, obsolete_files_, {log_sync_.mutex(), mutex_, changed_}),
       compactions_(versions_, options_, executor_, mutex_, changed_),
       resolver_([this](const log::ValueRef& reference, const BufferAllocator& allocate) {
         return ReadValue(reference, allocate);
       }),
-      separator_(options_, versions_, health_, counters_) {}
+      separator_(options_, versions_, health_, counters_) {
+  // A flush is one job, so that on a single thread a merge gets its turn: it does flushes that
+  // become due on its way.
+  jobs_.Add({[this] { return FlushWantedLocked(); }, [this] { FlushOnce(); }});
+  jobs_.Add({[this] { return compactions_.Wanted(); }, [this] { RunCompaction(); }, true});
+  jobs_.Add({[this] { return PrepareDueLocked(); }, [this] { PrepareIfDue(); }});
+}
 
 Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, engine::OpenFlags flags) {
   lock_ = std::move(lock);
@@ -62,7 +69,7 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, engine::OpenFlags flags
   QUIRE_RETURN_IF_ERROR(RemoveStrayLogs(contents, log));
   CleanUp();
   const std::lock_guard<std::mutex> state_lock(mutex_);
-  MaybeScheduleLocked();
+  jobs_.ScheduleDueLocked();
   return Status();
 }
 
@@ -250,13 +257,7 @@ DbImpl::~DbImpl() {
       versions_.current()->active != nullptr) {
     health_.LogFailure(base::OrOutOfMemory([this] { return Flush(); }));
   }
-  {
-    std::unique_lock<std::mutex> lock(mutex_);
-    closing_ = true;
-    while (jobs_ > 0) {
-      if (!RunOneUnlocked(lock) && jobs_ > 0) changed_.wait(lock);
-    }
-  }
+  jobs_.Close();
   if (pool_ != nullptr) {
     pool_->OnFree({});
     pool_->region().MarkClosed();

@@ -91,7 +91,7 @@ void DbImpl::RotateLocked(VersionSet::Change& change) {
   prepare_refused_ = false;
   next->immutables.insert(next->immutables.begin(), full);
   versions_.InstallLocked(std::move(next));
-  MaybeScheduleLocked();
+  jobs_.ScheduleDueLocked();
   changed_.notify_all();
 }
 
@@ -137,7 +137,7 @@ Status DbImpl::RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retrie
     if (!free.ok() || *free < needed) return no_space;
   }
   health_.ClearShortageLocked();
-  MaybeScheduleLocked();
+  jobs_.ScheduleDueLocked();
   return Status();
 }
 
@@ -148,7 +148,7 @@ Status DbImpl::WaitForRoomLocked(std::unique_lock<std::mutex>& lock,
     QUIRE_RETURN_IF_ERROR(RetryFlushLocked(lock, &progress->flush_retried));
   io::Clock& clock = io::RealClock();
   const uint64_t begin_ns = clock.NowNs();
-  if (!RunOneUnlocked(lock)) {
+  if (!jobs_.RunOneUnlocked(lock)) {
     progress->waits = !progress->may_wait;
     if (!progress->waits) changed_.wait_for(lock, kLookAgain);
   }
@@ -161,7 +161,7 @@ Status DbImpl::Flush() {
   std::unique_lock<std::mutex> lock(mutex_);
   QUIRE_RETURN_IF_ERROR(health_.WriteStatusLocked());
   health_.ClearShortageLocked();
-  MaybeScheduleLocked();
+  jobs_.ScheduleDueLocked();
   if (!versions_.current()->active->table().empty()) {
     const uint64_t generation = versions_.current()->active->generation();
     early_generation_ = generation;
@@ -172,7 +172,7 @@ Status DbImpl::Flush() {
   }
   if (versions_.current()->immutables.empty()) return Status();
   const uint64_t wanted_lsn = versions_.current()->immutables.front()->end_lsn();
-  return WaitLocked(lock, [&] { return versions_.flushed_lsn() >= wanted_lsn; });
+  return jobs_.WaitLocked(lock, [&] { return versions_.flushed_lsn() >= wanted_lsn; });
 }
 
 }  // namespace quire::lsm
