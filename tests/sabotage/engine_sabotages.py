@@ -24,9 +24,10 @@ ENGINE_SABOTAGES = [
              "if (line.ok()) return Status();",
              "quire_kv_test", "RestartInPlace.Notices*"),
     Sabotage("room-soon", "a write that must not wait waits for iterators",
-             "src/lsm/db/write_stall.cpp", "progress->waits = !progress->may_wait;",
-             "progress->waits = !progress->may_wait && versions_.current()->immutables.size() >=\n"
-             "        static_cast<size_t>(options_.flushing_queue_length);",
+             "src/lsm/db/write_room.cpp", "progress->waits = !progress->may_wait;",
+             "progress->waits = !progress->may_wait &&\n"
+             "        parts_.versions.current()->immutables.size() >=\n"
+             "            static_cast<size_t>(parts_.options.flushing_queue_length);",
              "quire_lsm_test", "WriteBesideIterators.*"),
     Sabotage("generations-pile-up", "short jobs leave a generation each",
              "src/kv/database/database_open.cpp", "constexpr size_t kOlderGenerationsMax = 2;",

@@ -6,23 +6,6 @@
 
 namespace quire::lsm {
 
-bool DbImpl::PrepareDueLocked() const {
-  if (ready_ != nullptr || preparing_ || prepare_refused_ || !pool_->HasFreeSlot()) return false;
-  // One that Flush closed with little in it is through before the active one is full: its memory,
-  // which is there already, is taken again. New memory costs a page fault for each page.
-  const auto& closed = versions_.current()->immutables;
-  const bool comes_back = closed.size() == 1 && closed.front()->generation() == early_generation_ &&
-                          closed.front()->table().data_bytes() < options_.memtable_bytes / 2;
-  return !comes_back;
-}
-
-void DbImpl::PrepareIfDue() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  // Without room for it there is nothing to be done now: the writer that needs it asks again.
-  if (!jobs_.MayWorkLocked() || !PrepareDueLocked()) return;
-  prepare_refused_ = !PrepareLocked(lock, false).ok();
-}
-
 Status DbImpl::background_status() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return health_.failure();

@@ -120,10 +120,10 @@ bool DbImpl::Interrupted(int depth, uint64_t merged_bytes) {
     // it, and has turns of its own.
     compactions_.Merged(merged_bytes);
     flush = FlushDueLocked();
-    prepare = PrepareDueLocked();
+    prepare = room_.PrepareDueLocked();
     merge = depth == 0 && compactions_.TooManyRuns() && compactions_.NewerDue();
   }
-  if (prepare) PrepareIfDue();
+  if (prepare) room_.PrepareIfDue();
   if (flush) FlushOnce();
   executor_.RunWaiting();
   if (!merge) return false;

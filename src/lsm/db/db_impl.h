@@ -25,6 +25,7 @@
 #include "lsm/db/log_sync.h"
 #include "lsm/db/value_separator.h"
 #include "lsm/db/verify.h"
+#include "lsm/db/write_room.h"
 #include "lsm/jobs/background_jobs.h"
 #include "lsm/jobs/compaction_schedule.h"
 #include "lsm/jobs/counters.h"
@@ -77,7 +78,7 @@ class DbImpl final : public Db {
                        engine::TablesPosition* tables) const override;
   std::unique_ptr<engine::Snapshot> NewSnapshot() override;
   std::unique_ptr<engine::Iterator> NewIterator(const engine::IteratorOptions& options) override;
-  Status Flush() override;
+  Status Flush() override { return room_.Flush(); }
   Result<std::shared_ptr<const engine::Capture>> NewCapture() override;
   Status SyncLog() override;
   Status Compact() override;
@@ -122,7 +123,6 @@ class DbImpl final : public Db {
                   GroupOutcome* outcome);
   Status TryInline(const Version& version, const std::vector<engine::WriteOp>& ops,
                    uint64_t value_bytes, bool atomic, GroupOutcome* outcome);
-  void RotateEarly(uint64_t full_generation, bool may_wait);
   Status Committed(uint64_t user_bytes, uint64_t lsn);
   KeyLocks::Set LocksOf(const std::vector<engine::WriteOp>& ops) const;
 
@@ -152,23 +152,6 @@ class DbImpl final : public Db {
   Status AddLargeUpdated(const engine::WriteOp& op, UpdateCall& call, UpdateOutcome* outcome);
   class Applier;
 
-  // write_stall.cpp
-  Status MakeRoomForWrite(uint64_t full_generation);
-  Status MakeRoomForWrite(uint64_t full_generation, engine::WriteProgress* progress);
-  Status GoOn(engine::WriteProgress* progress);
-  struct Room {
-    bool queue_full = false;
-    bool slot_free = false;
-    bool outside = false;    // a MemTable outside of the pool may be made
-    uint64_t pinned_ns = 0;  // for so long no slot is free, though the queue has room
-  };
-  Room LookForRoomLocked(engine::WriteProgress* progress) const;
-  void RotateLocked(VersionSet::Change& change);
-  Result<std::shared_ptr<PooledMemTable>> PrepareMemory(bool outside);
-  Status PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside);
-  Status WaitForRoomLocked(std::unique_lock<std::mutex>& lock, engine::WriteProgress* progress);
-  Status RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retried);
-
   // db_read.cpp
   Status Lookup(const Version& version, Slice key, uint64_t hash, uint64_t lsn, Found* found) const;
   bool LookupMemory(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
@@ -179,8 +162,6 @@ class DbImpl final : public Db {
   Status Deliver(const Found& found, const BufferAllocator& allocate, LateValue* late) const;
 
   // db_background.cpp
-  bool PrepareDueLocked() const;
-  void PrepareIfDue();
   void CleanUp() noexcept;
   Status RemoveUnreachable();
 
@@ -229,6 +210,7 @@ class DbImpl final : public Db {
   SnapshotList snapshots_;
   mutable StorageCounters counters_;
   ValueSeparator separator_;
+  WriteRoom room_;
   KeyLocks key_locks_;
   uint64_t store_id_ = 0;  // set by Start
   CheckHeldFn check_held_;  // set by Start
@@ -237,11 +219,7 @@ class DbImpl final : public Db {
   uint64_t recovered_torn_bytes_ = 0;
 
   // Guarded by mutex_.
-  std::shared_ptr<PooledMemTable> ready_;  // the next active MemTable, prepared
   bool flushing_ = false;
-  bool prepare_refused_ = false;  // no room: the writer that needs a MemTable tries again
-  bool preparing_ = false;
-  uint64_t early_generation_ = 0;  // of the MemTable that Flush closed last
 };
 
 }  // namespace quire::lsm

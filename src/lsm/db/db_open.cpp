@@ -29,12 +29,14 @@ DbImpl::DbImpl(const engine::EngineEnvironment& environment, std::string directo
       resolver_([this](const log::ValueRef& reference, const BufferAllocator& allocate) {
         return ReadValue(reference, allocate);
       }),
-      separator_(options_, versions_, health_, counters_) {
+      separator_(options_, versions_, health_, counters_),
+      room_({fs_, directory_, options_, mutex_, changed_, versions_, health_, jobs_, counters_},
+            environment_.pinned_wait_ms_max) {
   // A flush is one job, so that on a single thread a merge gets its turn: it does flushes that
   // become due on its way.
   jobs_.Add({[this] { return FlushWantedLocked(); }, [this] { FlushOnce(); }});
   jobs_.Add({[this] { return compactions_.Wanted(); }, [this] { RunCompaction(); }, true});
-  jobs_.Add({[this] { return PrepareDueLocked(); }, [this] { PrepareIfDue(); }});
+  jobs_.Add({[this] { return room_.PrepareDueLocked(); }, [this] { room_.PrepareIfDue(); }});
 }
 
 Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, engine::OpenFlags flags) {
@@ -167,6 +169,7 @@ Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stor
   versions_.Attach(pool_.get(), values_.get());
   log_sync_.Attach(values_.get());
   separator_.Attach(values_.get());
+  room_.Attach(pool_.get());
   return OpenStoredRuns(stored);
 }
 
@@ -271,7 +274,7 @@ DbImpl::~DbImpl() {
       versions_.current()->active->Close();
     last = versions_.TakeLastLocked();
   }
-  ready_.reset();
+  room_.DropPrepared();
   base::EpochSynchronize();
   last.reset();
   // Where there is no memory for it, the next open does.

@@ -63,7 +63,7 @@ struct DbImpl::UpdateCall {
 
 Status DbImpl::Update(Slice key, const engine::UpdateFn& update, engine::WriteProgress* progress) {
   key_locks_.Enable();
-  QUIRE_RETURN_IF_ERROR(GoOn(progress));
+  QUIRE_RETURN_IF_ERROR(room_.GoOn(progress));
   UpdateCall call;
   call.local = &update;
   call.progress = progress;
@@ -83,10 +83,10 @@ Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
       const KeyLock key_lock(key_locks_, KeyLocks::IndexOf(base::HashKey(key)));
       QUIRE_RETURN_IF_ERROR(TryUpdate(key, call, &outcome));
     }
-    if (outcome.full) RotateEarly(outcome.generation, call.progress->may_wait);
+    if (outcome.full) room_.RotateEarly(outcome.generation, call.progress->may_wait);
     if (outcome.done) return Status();
     if (call.base != nullptr) continue;
-    QUIRE_RETURN_IF_ERROR(MakeRoomForWrite(outcome.generation, call.progress));
+    QUIRE_RETURN_IF_ERROR(room_.MakeRoom(outcome.generation, call.progress));
   }
 }
 
@@ -202,7 +202,7 @@ class DbImpl::Applier {
   }
 
   Status Run() {
-    Status status = db_.GoOn(&progress_);
+    Status status = db_.room_.GoOn(&progress_);
     while (status.ok() && progress_.over < ops_.size()) {
       status = base::OrOutOfMemory([this] { return RunNext(); });
       if (status.ok() || !std::exchange(call_.refused, false)) continue;

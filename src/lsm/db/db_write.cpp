@@ -64,21 +64,12 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
       }
     }
     if (!added) {
-      QUIRE_RETURN_IF_ERROR(MakeRoomForWrite(full_generation));
+      QUIRE_RETURN_IF_ERROR(room_.MakeRoom(full_generation));
       continue;
     }
-    if (full_generation != 0) RotateEarly(full_generation, true);
+    if (full_generation != 0) room_.RotateEarly(full_generation, true);
     return Committed(key.size() + value.size(), lsn);
   }
-}
-
-// The write is done, whatever comes of this: a failure meets the one that finds no room.
-void DbImpl::RotateEarly(uint64_t full_generation, bool may_wait) {
-  engine::WriteProgress progress;
-  progress.may_wait = may_wait;
-  const Status rotated =
-      base::OrOutOfMemory([&] { return MakeRoomForWrite(full_generation, &progress); });
-  if (!progress.waits) health_.LogFailure(rotated);
 }
 
 Status DbImpl::DeleteRange(Slice begin, Slice end) {
@@ -144,7 +135,7 @@ Status DbImpl::TryInline(const Version& version, const std::vector<engine::Write
 Status DbImpl::WriteGroup(const std::vector<engine::WriteOp>& ops, bool atomic,
                           engine::WriteProgress* progress) {
   uint64_t lsn = 0;
-  QUIRE_RETURN_IF_ERROR(GoOn(progress));
+  QUIRE_RETURN_IF_ERROR(room_.GoOn(progress));
   QUIRE_RETURN_IF_ERROR(AddGroup(ops, atomic, progress, &lsn));
   return Committed(UserBytes(ops), lsn);
 }
@@ -171,11 +162,11 @@ Status DbImpl::AddGroup(const std::vector<engine::WriteOp>& ops, bool atomic,
       generation = version.active->generation();
     }
     if (!outcome.added) {
-      QUIRE_RETURN_IF_ERROR(MakeRoomForWrite(generation, progress));
+      QUIRE_RETURN_IF_ERROR(room_.MakeRoom(generation, progress));
       continue;
     }
     large.protection.reset();  // what follows may wait
-    if (outcome.full) RotateEarly(generation, progress->may_wait);
+    if (outcome.full) room_.RotateEarly(generation, progress->may_wait);
     *lsn = outcome.lsn;
     return Status();
   }

@@ -15,7 +15,7 @@
 #include "lsm/db/db_test_support.h"
 #include "tests/support/status_asserts.h"
 
-namespace quire::lsm::write_stall_test {
+namespace quire::lsm::write_room_test {
 namespace {
 
 constexpr int kBatches = 200;
@@ -277,4 +277,4 @@ TEST(MergeTurn, AMergeEndsHoweverFastOthersWrite) {
 }
 
 }  // namespace
-}  // namespace quire::lsm::write_stall_test
+}  // namespace quire::lsm::write_room_test
