@@ -349,7 +349,7 @@ RANK_SABOTAGES = [
              "src/kv/generations/locked_database.cpp", "  if (alone) return 0;",
              "  return 0;", KV, "DestroyedDatabase.*"),
     Sabotage("merge-alone", "a merge keeps the only thread to itself until it is done",
-             "src/lsm/db/db_compact.cpp", "  executor_.RunWaiting();\n", "",
+             "src/lsm/jobs/merger.cpp", "  parts_.executor.RunWaiting();\n", "",
              "quire_lsm_test", "Merges.LetOthers*"),
     Sabotage("shown-half", "what waits for a flush is told of it before the runs have it",
              "src/lsm/version/version_set.cpp",

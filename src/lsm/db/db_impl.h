@@ -27,9 +27,12 @@
 #include "lsm/db/verify.h"
 #include "lsm/db/write_room.h"
 #include "lsm/jobs/background_jobs.h"
+#include "lsm/jobs/cleaner.h"
 #include "lsm/jobs/compaction_schedule.h"
 #include "lsm/jobs/counters.h"
+#include "lsm/jobs/flusher.h"
 #include "lsm/jobs/job_parts.h"
+#include "lsm/jobs/merger.h"
 #include "lsm/jobs/write_health.h"
 #include "lsm/memtable/memtable_pool.h"
 #include "lsm/version/recovery.h"
@@ -103,6 +106,8 @@ class DbImpl final : public Db {
   Status SyncRecoveredValues(const std::map<uint64_t, ByteRange>& segments);
   Status RemoveStrayLogs(const DirectoryContents& contents, const RecoveredLog& log);
   Status RemoveAll(const std::vector<std::string>& paths);
+  Merger::Calls CallsOfMerges();
+  JobParts PartsOfJobs();
   bool NothingInTheLogLocked() const;
   Status FreeLog(uint64_t active_number);
 
@@ -161,33 +166,7 @@ class DbImpl final : public Db {
   Status ReadValue(const log::ValueRef& reference, const BufferAllocator& allocate) const;
   Status Deliver(const Found& found, const BufferAllocator& allocate, LateValue* late) const;
 
-  // db_background.cpp
-  void CleanUp() noexcept;
-  Status RemoveUnreachable();
-
-  // db_flush.cpp
-  bool FlushableLocked() const;
-  bool FlushDueLocked() const;
-  bool FlushWantedLocked() const;
-  bool FlushOnce();
-  Status FlushMemTable(const std::shared_ptr<PooledMemTable>& memory);
-  JobParts Parts();
-  TablePlace Tables() const { return {&fs_, directory_, &options_, cache_, obsolete_files_, true}; }
-
   class CaptureImpl;
-
-  // db_compact.cpp
-  using MergeSize = CompactionSchedule::Size;
-  void RunCompaction();
-  bool CompactOnce(MergeSize size);
-  bool CollectOnce();
-  Status CollectAll();
-  Status PublishNow();
-  void TryRefusedAgain();
-  bool RunMerge(CompactionSchedule::Merge& merge, int depth);
-  void EndMerge(CompactionSchedule::Merge& merge, const Status& status);
-  bool Interrupted(int depth, uint64_t merged_bytes);
-  uint64_t ExchangeMergeTurn(uint64_t bytes);
 
   engine::EngineEnvironment environment_;
   io::FileSystem& fs_;
@@ -211,15 +190,15 @@ class DbImpl final : public Db {
   mutable StorageCounters counters_;
   ValueSeparator separator_;
   WriteRoom room_;
+  Cleaner cleaner_;
+  Flusher flusher_;
+  Merger merger_;
   KeyLocks key_locks_;
   uint64_t store_id_ = 0;  // set by Start
   CheckHeldFn check_held_;  // set by Start
   uint64_t recovered_records_ = 0;  // set by Start
   uint64_t recovered_holes_ = 0;
   uint64_t recovered_torn_bytes_ = 0;
-
-  // Guarded by mutex_.
-  bool flushing_ = false;
 };
 
 }  // namespace quire::lsm

@@ -1,4 +1,4 @@
-// Opening: the manifest, the tables, what the log promises; and closing.
+// Opening: the manifest, the tables, what the log promises; waiting for background work; closing.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -8,6 +8,7 @@
 #include "base/out_of_memory.h"
 #include "io/files/machine.h"
 #include "lsm/db/db_impl.h"
+#include "lsm/jobs/flush_job.h"
 
 namespace quire::lsm {
 
@@ -31,12 +32,31 @@ DbImpl::DbImpl(const engine::EngineEnvironment& environment, std::string directo
       }),
       separator_(options_, versions_, health_, counters_),
       room_({fs_, directory_, options_, mutex_, changed_, versions_, health_, jobs_, counters_},
-            environment_.pinned_wait_ms_max) {
+            environment_.pinned_wait_ms_max),
+      cleaner_(health_),
+      flusher_({executor_, mutex_, changed_, versions_, compactions_, health_, jobs_, cleaner_}),
+      merger_({executor_, mutex_, changed_, versions_, compactions_, health_, jobs_, cleaner_},
+              flusher_, CallsOfMerges()) {
   // A flush is one job, so that on a single thread a merge gets its turn: it does flushes that
   // become due on its way.
-  jobs_.Add({[this] { return FlushWantedLocked(); }, [this] { FlushOnce(); }});
-  jobs_.Add({[this] { return compactions_.Wanted(); }, [this] { RunCompaction(); }, true});
+  jobs_.Add({[this] { return flusher_.WantedLocked(); }, [this] { flusher_.FlushOnce(); }});
+  jobs_.Add({[this] { return compactions_.Wanted(); }, [this] { merger_.Run(); }, true});
   jobs_.Add({[this] { return room_.PrepareDueLocked(); }, [this] { room_.PrepareIfDue(); }});
+}
+
+Merger::Calls DbImpl::CallsOfMerges() {
+  Merger::Calls calls;
+  calls.append_value = [this](Slice key, Slice value, log::ValueRef* reference) {
+    return separator_.Append(key, value, reference);
+  };
+  calls.prepare_if_due = [this] { room_.PrepareIfDue(); };
+  calls.values = &resolver_;
+  return calls;
+}
+
+JobParts DbImpl::PartsOfJobs() {
+  const TablePlace tables{&fs_, directory_, &options_, cache_, obsolete_files_, true};
+  return {tables, check_held_, &mutex_, &versions_, values_.get(), &snapshots_, &counters_};
 }
 
 Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, engine::OpenFlags flags) {
@@ -69,7 +89,7 @@ Status DbImpl::Start(std::unique_ptr<io::FileLock> lock, engine::OpenFlags flags
   QUIRE_RETURN_IF_ERROR(FlushRecovered(log.must_flush));
   QUIRE_RETURN_IF_ERROR(BeginActive(log));
   QUIRE_RETURN_IF_ERROR(RemoveStrayLogs(contents, log));
-  CleanUp();
+  cleaner_.CleanUp();
   const std::lock_guard<std::mutex> state_lock(mutex_);
   jobs_.ScheduleDueLocked();
   return Status();
@@ -170,6 +190,10 @@ Status DbImpl::OpenParts(const DirectoryContents& contents, const Manifest& stor
   log_sync_.Attach(values_.get());
   separator_.Attach(values_.get());
   room_.Attach(pool_.get());
+  const JobParts parts = PartsOfJobs();
+  cleaner_.Attach(parts, pool_.get());
+  flusher_.Attach(parts);
+  merger_.Attach(parts);
   return OpenStoredRuns(stored);
 }
 
@@ -177,7 +201,7 @@ Status DbImpl::OpenStoredRuns(const Manifest& stored) {
   auto version = std::make_shared<Version>();
   version->base = std::move(environment_.base);  // Versions alone keep it, so that it can go
   KnownTables known;
-  QUIRE_ASSIGN_OR_RETURN(version->runs, OpenRuns(Tables(), stored.runs, &known));
+  QUIRE_ASSIGN_OR_RETURN(version->runs, OpenRuns(PartsOfJobs().tables, stored.runs, &known));
   const std::lock_guard<std::mutex> lock(mutex_);
   versions_.InstallLocked(std::move(version));  // the first: there is none to retire
   return Status();
@@ -207,7 +231,7 @@ Status DbImpl::FlushRecovered(bool all) {
       if (count == 0 || (!all && count <= room && pool_->HasFreeSlot())) return Status();
       oldest = versions_.current()->immutables.back();
     }
-    QUIRE_RETURN_IF_ERROR(FlushMemTable(oldest));
+    QUIRE_RETURN_IF_ERROR(FlushJob(PartsOfJobs(), oldest).Run());
     oldest.reset();
     base::EpochCollect();
   }
@@ -255,6 +279,26 @@ Status DbImpl::RemoveAll(const std::vector<std::string>& paths) {
   return Status();
 }
 
+Status DbImpl::background_status() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return health_.failure();
+}
+
+Status DbImpl::WaitIdle() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  jobs_.ScheduleDueLocked();
+  Status status = jobs_.WaitLocked(lock, [this] { return jobs_.idle(); });
+  if (status.ok()) status = health_.WriteStatusLocked();  // a job that failed is over, too
+  lock.unlock();
+  cleaner_.CleanUp();
+  return status;
+}
+
+Status DbImpl::Compact() {
+  QUIRE_RETURN_IF_ERROR(Flush());
+  return merger_.CompactAll();
+}
+
 DbImpl::~DbImpl() {
   if (options_.wal == WalMode::kOff && versions_.has_version() &&
       versions_.current()->active != nullptr) {
@@ -281,7 +325,7 @@ DbImpl::~DbImpl() {
   if (free_log.has_value()) {
     health_.LogFailure(base::OrOutOfMemory([&] { return FreeLog(*free_log); }));
   }
-  if (values_ != nullptr) CleanUp();
+  if (values_ != nullptr) cleaner_.CleanUp();
 }
 
 // Whether all that was written is in tables.
