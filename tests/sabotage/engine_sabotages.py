@@ -3,9 +3,9 @@ from sabotage_kind import Sabotage
 
 LSM = "quire_lsm_test"
 SCENARIOS = "quire_scenarios_test"
-HANDLES = ("  sources->young_segments =\n"
-           "      versions_.segments().HandlesBetween(sources->version->segments_floor, "
-           "values_->next_id());\n")
+HANDLES = (
+    "  sources->young_segments = versions_.segments().HandlesBetween("
+    "sources->version->segments_floor,\n" + " " * 64 + "opened_.values->next_id());\n")
 
 # The owner of a database, its readers and its neighbours resolve values in one place.
 RESOLVER = "src/lsm/vlog/value_resolver.cpp"
@@ -96,7 +96,7 @@ ENGINE_SABOTAGES = [
              "    bool write = false;\n    const base::EpochGuard guard;\n",
              LSM, "AnUpdate.*"),
     Sabotage("drops-logged", "what a recovery drops is counted, and not logged",
-             "src/lsm/db/db_open.cpp",
+             "src/lsm/db/opening.cpp",
              "  if (log.holes != 0 && base::LogEnabled()) LogHoles(log);\n", "",
              LSM, "Crash.WhatAPowerLossCutOff*"),
     Sabotage("reader-lock", "a reader needs a lock, which some file systems do not have",

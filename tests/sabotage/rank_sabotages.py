@@ -269,7 +269,7 @@ RANK_SABOTAGES = [
              "static_cast<void>(PrepareLocked(lock, false));",
              LSM, "Faults.AFullDeviceRefusesWritesUntilThereIsRoomAgain"),
     Sabotage("iterators-pin", "iterators pin MemTables until writers have none",
-             "src/lsm/db/db_read.cpp", "if (!pool_->MayPin()) {", "if (false) {",
+             "src/lsm/db/db_read.cpp", "if (!opened_.pool->MayPin()) {", "if (false) {",
              LSM, "DbTest.IteratorsStopNoWriterHoweverManyThereAre"),
     Sabotage("cache-writes", "the count of a key's writes under way has 16 bits",
              "src/kv/owner/pair_cache.cpp",

@@ -47,7 +47,7 @@ class DbImpl::CaptureImpl final : public engine::Capture {
 
 Result<std::shared_ptr<const engine::Capture>> DbImpl::NewCapture() {
   // Where nobody writes meanwhile, the manifest that the flush publishes says all.
-  QUIRE_RETURN_IF_ERROR(values_->Seal());
+  QUIRE_RETURN_IF_ERROR(opened_.values->Seal());
   QUIRE_RETURN_IF_ERROR(Flush());
   base::SyncPoint("lsm.capture.flushed");
   QUIRE_ASSIGN_OR_RETURN(Moment moment, versions_.Now());
@@ -55,7 +55,7 @@ Result<std::shared_ptr<const engine::Capture>> DbImpl::NewCapture() {
   std::vector<StoredSegment>& segments = moment.manifest.value_segments;
   if (std::any_of(segments.begin(), segments.end(), open)) {
     base::SyncPoint("lsm.capture.open");
-    QUIRE_RETURN_IF_ERROR(values_->Seal());
+    QUIRE_RETURN_IF_ERROR(opened_.values->Seal());
     versions_.FillSizes(&segments);
   }
   const auto capture = std::make_shared<CaptureImpl>(moment.version, moment.manifest);

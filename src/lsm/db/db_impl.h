@@ -23,6 +23,7 @@
 #include "lsm/db/db.h"
 #include "lsm/db/key_locks.h"
 #include "lsm/db/log_sync.h"
+#include "lsm/db/opening.h"
 #include "lsm/db/value_separator.h"
 #include "lsm/db/verify.h"
 #include "lsm/db/write_room.h"
@@ -89,25 +90,15 @@ class DbImpl final : public Db {
   Status Verify() override;
   Status background_status() const override;
   DbStatistics Statistics() const override;
-  std::string region_name() const override { return pool_->region().name(); }
-  uint64_t region_bytes() const override { return pool_->region().bytes(); }
-  void UnlinkRegion() override { pool_->region().Unlink(); }
+  std::string region_name() const override { return opened_.pool->region().name(); }
+  uint64_t region_bytes() const override { return opened_.pool->region().bytes(); }
+  void UnlinkRegion() override { opened_.pool->region().Unlink(); }
 
  private:
   // db_open.cpp
-  Result<Manifest> LoadManifest(const DirectoryContents& contents, engine::OpenFlags flags);
-  Status TakeOver(const DirectoryContents& contents, const Manifest& stored);
-  Status OpenParts(const DirectoryContents& contents, const Manifest& stored);
-  Status OpenStoredRuns(const Manifest& stored);
-  RecoveryHelp RecoveryHelpers();
-  void LogHoles(const RecoveredLog& log) const;
-  Status FlushRecovered(bool all);
-  Status BeginActive(const RecoveredLog& log);
-  Status SyncRecoveredValues(const std::map<uint64_t, ByteRange>& segments);
-  Status RemoveStrayLogs(const DirectoryContents& contents, const RecoveredLog& log);
-  Status RemoveAll(const std::vector<std::string>& paths);
   Merger::Calls CallsOfMerges();
-  JobParts PartsOfJobs();
+  Flusher::Parts PartsOfWork();
+  void AttachParts();
   bool NothingInTheLogLocked() const;
   Status FreeLog(uint64_t active_number);
 
@@ -183,22 +174,17 @@ class DbImpl final : public Db {
   BackgroundJobs jobs_;
   VersionSet versions_;
   CompactionSchedule compactions_;  // guarded by mutex_
-  std::shared_ptr<MemTablePool> pool_;
-  std::unique_ptr<ValueLog> values_;
+  OpenedDirectory opened_;          // set by Start
   const ValueResolver resolver_;
   SnapshotList snapshots_;
   mutable StorageCounters counters_;
   ValueSeparator separator_;
   WriteRoom room_;
+  JobParts job_parts_;  // set by Start
   Cleaner cleaner_;
   Flusher flusher_;
   Merger merger_;
   KeyLocks key_locks_;
-  uint64_t store_id_ = 0;  // set by Start
-  CheckHeldFn check_held_;  // set by Start
-  uint64_t recovered_records_ = 0;  // set by Start
-  uint64_t recovered_holes_ = 0;
-  uint64_t recovered_torn_bytes_ = 0;
 };
 
 }  // namespace quire::lsm

@@ -58,7 +58,7 @@ Status DbImpl::Lookup(const Version& version, Slice key, uint64_t hash, uint64_t
 
 // A segment that is not there is damage: the key's presence was told by the reference to it.
 Status DbImpl::ReadValue(const log::ValueRef& reference, const BufferAllocator& allocate) const {
-  const Status status = values_->Read(reference, allocate);
+  const Status status = opened_.values->Read(reference, allocate);
   if (status.code() != Code::kNotFound) return status;
   return Status(Code::kCorruption, directory_ + "/" + ValueSegmentName(reference.segment_id) +
                                        " is missing, though a value in it is referred to; "
@@ -139,7 +139,7 @@ Status DbImpl::GetFromMemory(Slice key, const BufferAllocator& allocate, bool* d
     const Version& version = versions_.Load();
     Found found;
     *decided = LookupMemory(version, key, hash, kMaxLsn, &found);
-    if (tables != nullptr) *tables = {store_id_, version.edition, version.base != nullptr};
+    if (tables != nullptr) *tables = {opened_.store_id, version.edition, version.base != nullptr};
     QUIRE_RETURN_IF_ERROR(Deliver(found, allocate, &late));
   }
   return resolver_.ResolveLate(late, allocate);
@@ -169,7 +169,7 @@ std::unique_ptr<engine::Iterator> DbImpl::NewIterator(const engine::IteratorOpti
   IteratorSources sources;
   sources.values = {std::shared_ptr<const void>(), &resolver_};  // iterators go before this
   uint64_t now = PinSources(&sources);
-  if (!pool_->MayPin()) {
+  if (!opened_.pool->MayPin()) {
     // The writers need the MemTables: what they hold goes into tables, and those are read.
     sources.version = nullptr;
     sources.young_segments.clear();
@@ -189,8 +189,8 @@ uint64_t DbImpl::PinSources(IteratorSources* sources) {
   sources->version = versions_.Load().shared_from_this();
   base::SyncPoint("lsm.iterator.pinned");
   const uint64_t now = sources->version->active->table().QuiescedLsn();
-  sources->young_segments =
-      versions_.segments().HandlesBetween(sources->version->segments_floor, values_->next_id());
+  sources->young_segments = versions_.segments().HandlesBetween(sources->version->segments_floor,
+                                                                opened_.values->next_id());
   return now;
 }
 

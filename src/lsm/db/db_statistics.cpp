@@ -21,25 +21,26 @@ DbStatistics DbImpl::Statistics() const {
     statistics.table_count += run->tables().size();
     statistics.table_bytes += run->bytes();
   }
-  for (const ValueSegmentInfo& segment : values_->Segments()) {
+  for (const ValueSegmentInfo& segment : opened_.values->Segments()) {
     statistics.value_segment_bytes += segment.file_bytes;
   }
   statistics.value_log_bytes = counters_.Sum(StorageCounter::kValueLogBytes);
-  statistics.value_log_call_bytes = values_->call_bytes();
-  statistics.log_segment_bytes = options_.wal == WalMode::kOff ? 0 : pool_->segment_file_bytes();
+  statistics.value_log_call_bytes = opened_.values->call_bytes();
+  statistics.log_segment_bytes =
+      options_.wal == WalMode::kOff ? 0 : opened_.pool->segment_file_bytes();
   statistics.memtable_hits = counters_.Sum(StorageCounter::kMemoryHits);
   statistics.table_hits = counters_.Sum(StorageCounter::kTableHits);
   statistics.filter_skips = counters_.Sum(StorageCounter::kFilterSkips);
   statistics.filter_false = counters_.Sum(StorageCounter::kFilterFalse);
-  statistics.memory_bytes = pool_->segment_file_bytes() + pool_->region().bytes();
+  statistics.memory_bytes = opened_.pool->segment_file_bytes() + opened_.pool->region().bytes();
   const table::CacheStatistics cache = cache_->Statistics();
   statistics.block_cache_bytes = cache.charged_bytes;
   statistics.block_cache_hits = cache.hits;
   statistics.block_cache_misses = cache.misses;
   statistics.newest_ssid = versions_.newest_ssid();
-  statistics.recovered_records = recovered_records_;
-  statistics.recovered_holes = recovered_holes_;
-  statistics.recovered_torn_bytes = recovered_torn_bytes_;
+  statistics.recovered_records = opened_.recovered_records;
+  statistics.recovered_holes = opened_.recovered_holes;
+  statistics.recovered_torn_bytes = opened_.recovered_torn_bytes;
   return statistics;
 }
 
@@ -79,7 +80,7 @@ Status DbImpl::Verify() {
   QUIRE_ASSIGN_OR_RETURN(const Manifest stored, ReadManifest(fs_, directory_));
   const std::shared_ptr<const Version> version = versions_.Pin();
   const ValueCheck check = [this](const log::ValueRef& reference) {
-    return values_->Check(reference);
+    return opened_.values->Check(reference);
   };
   for (const std::shared_ptr<const Run>& run : version->runs) {
     QUIRE_RETURN_IF_ERROR(VerifyRun(*run, check));

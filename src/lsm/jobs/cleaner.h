@@ -15,15 +15,12 @@ namespace quire::lsm {
 
 class Cleaner {
  public:
-  /// Failures are logged by `health`, which outlives this.
-  explicit Cleaner(const WriteHealth& health) : health_(health) {}
+  /// Both outlive this; `parts` are complete before the first call. Failures are logged by `health`.
+  Cleaner(const JobParts& parts, const WriteHealth& health) : parts_(parts), health_(health) {}
   Cleaner(const Cleaner&) = delete;
   Cleaner& operator=(const Cleaner&) = delete;
   /// Called once, at the opening.
-  void Attach(const JobParts& parts, MemTablePool* pool) {
-    parts_ = parts;
-    pool_ = pool;
-  }
+  void Attach(MemTablePool* pool) { pool_ = pool; }
 
   /// Frees the memory that no reader sees any more, and removes the files that went with it.
   void CleanUp() noexcept;
@@ -31,8 +28,8 @@ class Cleaner {
  private:
   Status RemoveUnreachable();
 
+  const JobParts& parts_;
   const WriteHealth& health_;
-  JobParts parts_;                // set by Attach
   MemTablePool* pool_ = nullptr;  // set by Attach
 };
 

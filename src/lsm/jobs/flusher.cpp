@@ -34,7 +34,8 @@ bool Flusher::FlushOnce() {
     flushing_ = true;
     memory = parts_.versions.current()->immutables.back();
   }
-  const Status status = base::OrOutOfMemory([&] { return FlushJob(job_parts_, memory).Run(); });
+  const Status status =
+      base::OrOutOfMemory([&] { return FlushJob(parts_.job_parts, memory).Run(); });
   {
     const std::lock_guard<std::mutex> lock(parts_.mutex);
     parts_.compactions.GiveTurn(memory->table().data_bytes() + memory->value_bytes());
@@ -61,7 +62,8 @@ void Flusher::TryRefusedMerges() {
     const std::lock_guard<std::mutex> lock(parts_.mutex);
     if (!parts_.compactions.HasRefused()) return;
   }
-  const Result<uint64_t> free_bytes = job_parts_.tables.fs->FreeBytes(job_parts_.tables.directory);
+  const Result<uint64_t> free_bytes =
+      parts_.job_parts.tables.fs->FreeBytes(parts_.job_parts.tables.directory);
   const std::lock_guard<std::mutex> lock(parts_.mutex);
   parts_.compactions.TryRefusedAgain(free_bytes);
 }

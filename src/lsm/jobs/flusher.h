@@ -2,7 +2,7 @@
 ///
 /// Layer      lsm (internal)
 /// Source     PapyrusKV, SC17, section 2.4 (flushing); docs/decisions/0008-compaction.md
-/// Threads    any; Attach before all others. Functions whose name ends in Locked are called under
+/// Threads    any. Functions whose name ends in Locked are called under
 ///            the database's mutex, all others without it.
 /// Invariants one flush at a time; none while there are too many runs or a merge has its turn; none
 ///            after a shortage until that is cleared
@@ -10,7 +10,6 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <utility>
 
 #include "base/executor.h"
 #include "lsm/jobs/background_jobs.h"
@@ -35,12 +34,11 @@ class Flusher {
     WriteHealth& health;
     BackgroundJobs& jobs;
     Cleaner& cleaner;
+    const JobParts& job_parts;  ///< complete before the first job
   };
   explicit Flusher(const Parts& parts) : parts_(parts) {}
   Flusher(const Flusher&) = delete;
   Flusher& operator=(const Flusher&) = delete;
-  /// Called once, at the opening.
-  void Attach(JobParts parts) { job_parts_ = std::move(parts); }
 
   /// Whether a flush is due.
   bool DueLocked() const;
@@ -54,7 +52,6 @@ class Flusher {
   void TryRefusedMerges();
 
   const Parts parts_;
-  JobParts job_parts_;     // set by Attach
   bool flushing_ = false;  // guarded by the mutex
 };
 

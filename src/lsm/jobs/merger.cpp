@@ -41,11 +41,11 @@ void Merger::EndMerge(CompactionSchedule::Merge& merge, const Status& status) {
   base::SyncPoint("lsm.merge.end");
   parts_.cleaner.CleanUp();
   const Status told = status.ok() ? status : base::OrOutOfMemory([&] {
-    return status.WithContext("merging tables in " + job_parts_.tables.directory);
+    return status.WithContext("merging tables in " + parts_.job_parts.tables.directory);
   });
   if (status.code() == Code::kNoSpace) {
     const Result<uint64_t> free_bytes =
-        job_parts_.tables.fs->FreeBytes(job_parts_.tables.directory);
+        parts_.job_parts.tables.fs->FreeBytes(parts_.job_parts.tables.directory);
     const std::lock_guard<std::mutex> lock(parts_.mutex);
     parts_.compactions.Refuse(merge.inputs(), told, free_bytes);
   }
@@ -87,7 +87,7 @@ bool Merger::RunMerge(CompactionSchedule::Merge& merge, int depth) {
   calls.log_failure = [this](const Status& failure) { parts_.health.LogFailure(failure); };
   calls.values = calls_.values;
   const Status status = base::OrOutOfMemory(
-      [&] { return CompactionJob(job_parts_, merge.inputs(), std::move(calls)).Run(); });
+      [&] { return CompactionJob(parts_.job_parts, merge.inputs(), std::move(calls)).Run(); });
   EndMerge(merge, status);
   return status.ok();
 }
@@ -125,7 +125,7 @@ uint64_t Merger::ExchangeTurn(uint64_t bytes) {
 Status Merger::CompactAll() {
   // What was overwritten or deleted in the open value segment can be collected once that is closed
   // and no write into it is under way.
-  QUIRE_RETURN_IF_ERROR(job_parts_.values->Seal());
+  QUIRE_RETURN_IF_ERROR(parts_.job_parts.values->Seal());
   // No merge may publish between the look at the MemTables and the judgement of the segments: it
   // would give up a segment to which a record in a younger MemTable refers.
   parts_.versions.ObserveSegments();

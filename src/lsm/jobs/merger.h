@@ -3,8 +3,7 @@
 ///
 /// Layer      lsm (internal)
 /// Source     docs/decisions/0008-compaction.md
-/// Threads    any, without the database's mutex; Attach before all others. Run on a thread of the
-///            executor.
+/// Threads    any, without the database's mutex. Run on a thread of the executor.
 /// Invariants a merge is done within another one only if flushes wait for it; a merge lets flushes
 ///            and other databases work on its thread
 #pragma once
@@ -36,8 +35,6 @@ class Merger {
       : parts_(parts), flusher_(flusher), calls_(std::move(calls)) {}
   Merger(const Merger&) = delete;
   Merger& operator=(const Merger&) = delete;
-  /// Called once, at the opening.
-  void Attach(JobParts parts) { job_parts_ = std::move(parts); }
 
   /// Does one merge or collection, if one is due: the next is scheduled behind the jobs that wait.
   /// Within a merge of another database it does a short merge, if this one's flushes wait for it.
@@ -62,7 +59,6 @@ class Merger {
   const Flusher::Parts parts_;
   Flusher& flusher_;
   const Calls calls_;
-  JobParts job_parts_;  // set by Attach
 };
 
 }  // namespace quire::lsm
