@@ -1,31 +1,27 @@
-/// The state of one rank's database, and the locks that guard it.
+/// One rank's database, put together from its parts. Writes, updates and lookups are here; each
+/// other matter is a class of its own, which has its state.
 ///
 /// Layer      lsm (internal)
 /// Source     PapyrusKV, SC17, sections 2.4 to 2.6; LevelDB and RocksDB for what background work
 ///            may assume
-/// Threads    see the members. Lock order: that of publications, that of log_sync_, mutex_; under
-///            mutex_ nothing waits, reads or writes a file, calls EpochRetire or EpochCollect, or
-///            drops the last reference of anything.
+/// Threads    see the parts, which share mutex_. Lock order: that of publications, that of
+///            log_sync_, mutex_; under mutex_ nothing waits, reads or writes a file, calls
+///            EpochRetire or EpochCollect, or drops the last reference of anything.
+/// Invariants no job runs when the destructor ends the parts
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/epoch.h"
 #include "lsm/db/db.h"
 #include "lsm/db/key_locks.h"
 #include "lsm/db/log_sync.h"
 #include "lsm/db/opening.h"
 #include "lsm/db/value_separator.h"
-#include "lsm/db/verify.h"
 #include "lsm/db/write_room.h"
 #include "lsm/jobs/background_jobs.h"
 #include "lsm/jobs/cleaner.h"
@@ -36,8 +32,6 @@
 #include "lsm/jobs/merger.h"
 #include "lsm/jobs/write_health.h"
 #include "lsm/memtable/memtable_pool.h"
-#include "lsm/version/recovery.h"
-#include "lsm/version/run_opener.h"
 #include "lsm/version/snapshot_list.h"
 #include "lsm/version/version.h"
 #include "lsm/version/version_set.h"

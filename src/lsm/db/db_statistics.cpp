@@ -1,5 +1,6 @@
 // What the database tells of itself, and whether all of it is sound.
 #include "lsm/db/db_impl.h"
+#include "lsm/db/verify.h"
 #include "table/block_cache.h"
 
 namespace quire::lsm {

@@ -142,8 +142,9 @@ Status WriteRoom::RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* ret
 // Waits until something changes, unless the write must not wait.
 Status WriteRoom::WaitForRoomLocked(std::unique_lock<std::mutex>& lock,
                                     engine::WriteProgress* progress) {
-  if (!parts_.health.shortage().ok())
+  if (!parts_.health.shortage().ok()) {
     QUIRE_RETURN_IF_ERROR(RetryFlushLocked(lock, &progress->flush_retried));
+  }
   io::Clock& clock = io::RealClock();
   const uint64_t begin_ns = clock.NowNs();
   if (!parts_.jobs.RunOneUnlocked(lock)) {
