@@ -692,7 +692,7 @@ SABOTAGES = [
              "opening->generation.number = NextNumber(opening->locked.descriptor);", "",
              KV, "OwnDisks.*"),
     Sabotage("came-before-the-end", "a peer that left has failed who looked for its part before",
-             "src/comm/exchange/exchange_wait.cpp",
+             "src/comm/exchange/progress_engine.cpp",
              "const int named = std::exchange(spec.peer, missing());",
              "const int named = spec.peer;",
              COMM, "ExchangeOverThreads.CountsWhat*"),

@@ -1,4 +1,4 @@
-/// The state of one other rank in the Exchange. Made when it is first needed.
+/// The state of one other rank in an Exchange. Made when it is first needed.
 ///
 /// Layer      comm
 /// Threads    as noted at each member; PeerTable: any
@@ -51,6 +51,11 @@ struct Peer {
     const Status failure = base::OrOutOfMemory(
         [this] { return why_failed.WithContext("rank " + std::to_string(rank)); });
     return failure.code() == why_failed.code() ? failure : why_failed;
+  }
+
+  /// Gives back what a request has taken of the window to it.
+  void ReleaseWindow(uint64_t bytes) {
+    outstanding_bytes.fetch_sub(bytes, std::memory_order_acq_rel);
   }
 
   int rank;  ///< set once, before other threads see it

@@ -14,6 +14,8 @@
 // A gathering has a second pass of rounds in which the ranks agree that each has everything: memory
 // that one rank lacks for what the others sent is a failure of all. See
 // docs/decisions/0017-collectives-after-a-timeout.md.
+#include "comm/exchange/collectives.h"
+
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -21,11 +23,10 @@
 #include "base/coding.h"
 #include "base/out_of_memory.h"
 #include "base/units.h"
-#include "comm/exchange/exchange_impl.h"
 
 namespace quire::comm {
 
-// These are parts of ExchangeImpl::Collective, which a header names: no anonymous namespace.
+// These are parts of Collectives::Collective, which a header names: no anonymous namespace.
 enum CollectiveOperation : uint8_t { kAgree = 1, kGather = 2 };  // bits of a set
 
 constexpr char kDifferentCalls[] =
@@ -112,7 +113,7 @@ CollectiveFailure PartedFailure(int rank) {
 
 }  // namespace
 
-struct ExchangeImpl::Collective {
+struct Collectives::Collective {
   CollectiveOperation operation;
   CollectiveFailure failure;
   std::vector<std::string> blocks;  // kGather: of ranks r, r + 1, ... as far as known
@@ -134,15 +135,21 @@ struct ExchangeImpl::Collective {
   }
 };
 
+Collectives::Collectives(ExchangeState* state, ProgressEngine* progress, MessageSender* sender,
+                         CollectiveBox* parts)
+    : state_(*state), progress_(*progress), sender_(*sender), parts_(*parts) {
+  note_.reserve(kPlainPartBytes);
+}
+
 // A rank that has begun a call waits for memory as it waits for room: up to the deadline. Not for a
 // rank that it has given up because something of it found no memory: nothing more comes from there.
 template <typename Step>
-Status ExchangeImpl::WithMemory(const Collective& collective, int rank, const Step& step) {
-  io::Clock& clock = transport_->clock();
+Status Collectives::WithMemory(const Collective& collective, int rank, const Step& step) {
+  io::Clock& clock = state_.transport->clock();
   while (true) {
     bool lost = false;
     const Status status = base::OrOutOfMemory([&] {
-      const Peer& peer = peers_.Get(rank);
+      const Peer& peer = state_.peers.Get(rank);
       lost = peer.failed.load(std::memory_order_acquire) &&
              peer.why_failed.code() == Code::kOutOfMemory;
       return step();
@@ -154,7 +161,7 @@ Status ExchangeImpl::WithMemory(const Collective& collective, int rank, const St
   }
 }
 
-Status ExchangeImpl::SendPart(Collective& collective, int destination, int round) {
+Status Collectives::SendPart(Collective& collective, int destination, int round) {
   const int distance = 1 << round;
   std::string& payload = collective.outgoing;
   payload.clear();
@@ -162,53 +169,54 @@ Status ExchangeImpl::SendPart(Collective& collective, int destination, int round
   base::PutFixed<uint64_t>(&payload, collective.completed);
   EncodeFailure(collective.failure, &payload);
   if (collective.SendsBlocks()) {
-    const int count = std::min(distance, size_ - distance);
+    const int count = std::min(distance, state_.size - distance);
     for (int i = 0; i < count; ++i) {
       base::PutLengthPrefixed(&payload, collective.blocks[static_cast<size_t>(i)]);
     }
   }
-  Peer& peer = peers_.Get(destination);
+  Peer& peer = state_.peers.Get(destination);
   MessageHeader header;
   header.kind = MessageKind::kCollective;
   header.call = collective.PartNumber(static_cast<uint64_t>(round));
-  if (payload.size() > options_.message_bytes_max) {
+  if (payload.size() > state_.options.message_bytes_max) {
     return Status(Code::kInvalidArgument, "more bytes than a message may have are gathered");
   }
   if (peer.failed.load(std::memory_order_acquire)) return peer.why_failed;
-  return SendMessage(peer, header, payload, {}, collective.deadline_ns);
+  return sender_.Send(peer, header, payload, {}, collective.deadline_ns);
 }
 
 // OK also where the call was given up meanwhile.
-Status ExchangeImpl::AwaitPart(Collective& collective, int source, uint64_t number) {
+Status Collectives::AwaitPart(Collective& collective, int source, uint64_t number) {
   bool came = false;
   auto missing = [&] {
     came = parts_.IsGivenUp(collective.call) || parts_.Take(source, number, &collective.incoming);
     const bool has_work = call_work_.pending && call_work_.pending();
-    return came || has_work ? kNobody : source;
+    return came || has_work ? Exchange::kNobody : source;
   };
   WaitSpec spec{&parts_, source, "its part of a collective call", collective.deadline_ns};
   while (true) {
-    QUIRE_RETURN_IF_ERROR(AwaitMissing(spec, Missing(missing)));
-    if (spec.peer != kNobody) return peers_.Get(source).why_failed;
+    QUIRE_RETURN_IF_ERROR(progress_.AwaitMissing(spec, Missing(missing)));
+    if (spec.peer != Exchange::kNobody) return state_.peers.Get(source).why_failed;
     if (came) return Status();
     call_work_.run();
     spec.peer = source;
-    if (transport_->clock().NowNs() >= collective.deadline_ns) return TimedOut(spec);
+    if (state_.transport->clock().NowNs() >= collective.deadline_ns)
+      return progress_.TimedOut(spec);
   }
 }
 
 // What came of the peer's part; a failure where it is damaged, or does not fit into memory.
-Status ExchangeImpl::TakePart(Collective& collective, int source, int distance) {
+Status Collectives::TakePart(Collective& collective, int source, int distance) {
   if (collective.incoming.empty()) return base::OutOfMemory();  // it was lost on its arrival
   base::ByteReader reader(collective.incoming);
   uint8_t operations = 0;
   uint64_t completed = 0;
   CollectiveFailure failure;
   bool sound = reader.Fixed(&operations) && reader.Fixed(&completed) &&
-               DecodeFailure(reader, size_, &failure);
+               DecodeFailure(reader, state_.size, &failure);
   if (sound && operations == collective.operation && collective.operation == kGather &&
       collective.pass == 0 && failure.rank < 0) {
-    const int count = std::min(distance, size_ - distance);
+    const int count = std::min(distance, state_.size - distance);
     for (int i = 0; sound && i < count; ++i) {
       Slice block;
       sound = reader.LengthPrefixed(&block);
@@ -227,7 +235,7 @@ Status ExchangeImpl::TakePart(Collective& collective, int source, int distance) 
   return Status();
 }
 
-void ExchangeImpl::ReceivePart(Collective& collective, int source, int round) {
+void Collectives::ReceivePart(Collective& collective, int source, int round) {
   const uint64_t number = collective.PartNumber(static_cast<uint64_t>(round));
   const Status came =
       WithMemory(collective, source, [&] { return AwaitPart(collective, source, number); });
@@ -236,13 +244,13 @@ void ExchangeImpl::ReceivePart(Collective& collective, int source, int round) {
   const Status taken =
       base::OrOutOfMemory([&] { return TakePart(collective, source, 1 << round); });
   if (taken.ok()) return;
-  const int failing = taken.code() == Code::kOutOfMemory ? rank_ : source;
+  const int failing = taken.code() == Code::kOutOfMemory ? state_.rank : source;
   collective.failure.Merge(FailureOf(failing, taken));
 }
 
 // Tells those that wait for this rank's parts, now or later. One that cannot be told finds it out
 // in the next call.
-void ExchangeImpl::TellGivenUp(Collective& collective) {
+void Collectives::TellGivenUp(Collective& collective) {
   collective.given_up = true;
   if (first_given_up_ == 0) first_given_up_ = collective.call;
   const auto encode = [&](const CollectiveFailure& failure) {
@@ -258,27 +266,29 @@ void ExchangeImpl::TellGivenUp(Collective& collective) {
   MessageHeader header;
   header.kind = MessageKind::kCollective;
   header.call = collective.call << kCallShift | kGivenUpRound;
-  const uint64_t now_ns = transport_->clock().NowNs();
-  for (int distance = 1; distance < size_; distance *= 2) {
-    const int waiting = (rank_ - distance + size_) % size_;
+  const uint64_t now_ns = state_.transport->clock().NowNs();
+  for (int distance = 1; distance < state_.size; distance *= 2) {
+    const int waiting = (state_.rank - distance + state_.size) % state_.size;
     // Also to one that this rank hears nothing from any more: it may be alive.
     static_cast<void>(WithMemory(collective, waiting, [&] {
-      return SendMessage(peers_.Get(waiting), header, note_, {}, now_ns + 1);
+      return sender_.Send(state_.peers.Get(waiting), header, note_, {}, now_ns + 1);
     }));
   }
 }
 
 // Unless another rank did so before: a rank that gives up may leave, and its note counts first.
-void ExchangeImpl::GiveUp(Collective& collective, int rank, const Status& why) {
+void Collectives::GiveUp(Collective& collective, int rank, const Status& why) {
   auto heard = [&] {
     return parts_.IsGivenUp(collective.call) ||
-           peers_.Get(rank).failed.load(std::memory_order_acquire);
+           state_.peers.Get(rank).failed.load(std::memory_order_acquire);
   };
   // To send to a rank that has left fails before what it sent has arrived.
   if (why.code() == Code::kPeerFailed && !heard()) {
     WaitSpec spec{&parts_, rank, "what it sent before it left"};
-    spec.deadline_ns = std::min(collective.deadline_ns, transport_->clock().NowNs() + kLastNewsNs);
-    static_cast<void>(base::OrOutOfMemory([&] { return WaitUntil(spec, Condition(heard)); }));
+    spec.deadline_ns =
+        std::min(collective.deadline_ns, state_.transport->clock().NowNs() + kLastNewsNs);
+    static_cast<void>(
+        base::OrOutOfMemory([&] { return progress_.WaitUntil(spec, Condition(heard)); }));
   }
   if (parts_.IsGivenUp(collective.call)) return JoinGivingUp(collective);
   collective.failure.Merge(FailureOf(rank, why));
@@ -286,121 +296,120 @@ void ExchangeImpl::GiveUp(Collective& collective, int rank, const Status& why) {
 }
 
 // Another rank gave the call up: this one fails as that did.
-void ExchangeImpl::JoinGivingUp(Collective& collective) {
+void Collectives::JoinGivingUp(Collective& collective) {
   const std::string note = parts_.WhyGivenUp(collective.call);
   base::ByteReader reader(note);
   uint64_t first = 0;
   CollectiveFailure failure;
-  const bool sound = reader.Fixed(&first) && DecodeFailure(reader, size_, &failure);
+  const bool sound = reader.Fixed(&first) && DecodeFailure(reader, state_.size, &failure);
   if (!sound || failure.rank < 0) {
-    failure = FailureWith(rank_, Code::kCorruption,
+    failure = FailureWith(state_.rank, Code::kCorruption,
                           "a note that a collective call was given up is damaged");
   }
-  collective.failure = HasParted(collective) ? PartedFailure(rank_) : std::move(failure);
+  collective.failure = HasParted(collective) ? PartedFailure(state_.rank) : std::move(failure);
   TellGivenUp(collective);
 }
 
 // Some rank gave up the call before, which this one has completed.
-bool ExchangeImpl::HasParted(const Collective& collective) {
+bool Collectives::HasParted(const Collective& collective) {
   return calls_parted_ || (first_given_up_ == 0 && parts_.IsGivenUp(collective.call - 1));
 }
 
-void ExchangeImpl::RunRounds(Collective& collective) {
-  for (int round = 0; (1 << round) < size_ && !collective.given_up; ++round) {
+void Collectives::RunRounds(Collective& collective) {
+  for (int round = 0; (1 << round) < state_.size && !collective.given_up; ++round) {
     const int distance = 1 << round;
-    const int destination = (rank_ - distance + size_) % size_;
+    const int destination = (state_.rank - distance + state_.size) % state_.size;
     const Status sent = WithMemory(collective, destination,
                                    [&] { return SendPart(collective, destination, round); });
     if (!sent.ok()) {
       GiveUp(collective, destination, sent);
     } else {
-      ReceivePart(collective, (rank_ + distance) % size_, round);
+      ReceivePart(collective, (state_.rank + distance) % state_.size, round);
     }
   }
   // What has arrived behind the last part may say that its sender did not wait for this rank.
-  if (collective.given_up || size_ == 1) return;
-  if (!has_handler_thread()) Progress();
+  if (collective.given_up || state_.size == 1) return;
+  if (!progress_.has_handler_thread()) progress_.Progress();
   if (parts_.IsGivenUp(collective.call)) JoinGivingUp(collective);
 }
 
-void ExchangeImpl::RunPasses(Collective& collective) {
+void Collectives::RunPasses(Collective& collective) {
   if (HasParted(collective)) {
-    collective.failure = PartedFailure(rank_);
+    collective.failure = PartedFailure(state_.rank);
     return TellGivenUp(collective);
   }
   RunRounds(collective);
   if (collective.given_up) return;
   if (collective.completed == kParted) {
-    collective.failure = PartedFailure(rank_);
+    collective.failure = PartedFailure(state_.rank);
   } else if (collective.operations != collective.operation) {
-    collective.failure.Merge(FailureWith(rank_, Code::kInvalidArgument, kDifferentCalls));
+    collective.failure.Merge(FailureWith(state_.rank, Code::kInvalidArgument, kDifferentCalls));
   } else if (collective.operation == kGather) {
     collective.pass = 1;
     RunRounds(collective);
   }
 }
 
-Status ExchangeImpl::RunCollective(Collective& collective) {
-  QUIRE_RETURN_IF_ERROR(CheckUse(rank_));
+void Collectives::Begin(Collective& collective) {
+  collective.call = ++call_count_;
+  parts_.Forget(collective.call << kCallShift);
+  collective.deadline_ns =
+      state_.transport->clock().NowNs() + state_.options.timeout_ms * base::kNsPerMs;
+}
+
+Status Collectives::Run(Collective& collective) {
+  QUIRE_RETURN_IF_ERROR(state_.CheckUse(state_.rank));
   const Status ready = base::OrOutOfMemory([&] {
     collective.outgoing.reserve(kPlainPartBytes);
     collective.incoming.reserve(kPlainPartBytes);
     return Status();
   });
   if (!ready.ok()) return Fail(ready);
-  collective.call = ++collective_count_;
+  Begin(collective);
   collective.operations = collective.operation;
   collective.completed = (first_given_up_ == 0 ? collective.call : first_given_up_) - 1;
-  parts_.Forget(collective.call << kCallShift);
-  collective.deadline_ns = transport_->clock().NowNs() + options_.timeout_ms * base::kNsPerMs;
   RunPasses(collective);
   if (!collective.given_up) first_given_up_ = 0;
   calls_parted_ = calls_parted_ || collective.failure.lasting;
   return collective.failure.ToStatus();
 }
 
-Status ExchangeImpl::Fail(const Status& why) {
-  QUIRE_RETURN_IF_ERROR(CheckUse(rank_));
+Status Collectives::Fail(const Status& why) {
+  QUIRE_RETURN_IF_ERROR(state_.CheckUse(state_.rank));
   Collective collective{kAgree, {}, {}};
-  collective.call = ++collective_count_;
-  parts_.Forget(collective.call << kCallShift);
-  collective.deadline_ns = transport_->clock().NowNs() + options_.timeout_ms * base::kNsPerMs;
-  collective.failure = FailureOf(rank_, why);
+  Begin(collective);
+  collective.failure = FailureOf(state_.rank, why);
   collective.failure.lasting = HasParted(collective);
   TellGivenUp(collective);
   calls_parted_ = collective.failure.lasting;
   return why;
 }
 
-Status ExchangeImpl::Barrier() {
-  return Agree(Status());
-}
-
-Status ExchangeImpl::Agree(const Status& mine) {
+Status Collectives::Agree(const Status& mine) {
   Collective collective{kAgree, {}, {}};
-  if (!mine.ok()) collective.failure = FailureOf(rank_, mine);
-  return RunCollective(collective);
+  if (!mine.ok()) collective.failure = FailureOf(state_.rank, mine);
+  return Run(collective);
 }
 
-Result<std::vector<std::string>> ExchangeImpl::AllGather(Slice mine) {
+Result<std::vector<std::string>> Collectives::AllGather(Slice mine) {
   Collective collective{kGather, {}, {}};
   std::vector<std::string> by_rank;
   const Status ready = base::OrOutOfMemory([&] {
-    collective.blocks.reserve(static_cast<size_t>(size_));
+    collective.blocks.reserve(static_cast<size_t>(state_.size));
     collective.blocks.emplace_back(mine);
-    by_rank.resize(static_cast<size_t>(size_));
+    by_rank.resize(static_cast<size_t>(state_.size));
     return Status();
   });
   if (!ready.ok()) return Fail(ready);
-  QUIRE_RETURN_IF_ERROR(RunCollective(collective));
-  for (int i = 0; i < size_; ++i) {
-    by_rank[static_cast<size_t>((rank_ + i) % size_)] =
+  QUIRE_RETURN_IF_ERROR(Run(collective));
+  for (int i = 0; i < state_.size; ++i) {
+    by_rank[static_cast<size_t>((state_.rank + i) % state_.size)] =
         std::move(collective.blocks[static_cast<size_t>(i)]);
   }
   return by_rank;
 }
 
-Result<uint64_t> ExchangeImpl::Sum(uint64_t mine) {
+Result<uint64_t> Collectives::Sum(uint64_t mine) {
   std::string bytes;
   base::PutFixed(&bytes, mine);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(bytes));

@@ -1,26 +1,25 @@
+#include "comm/exchange/progress_engine.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "base/out_of_memory.h"
+#include "base/thread.h"
 #include "base/units.h"
-#include "comm/exchange/exchange_impl.h"
 
 namespace quire::comm {
 namespace {
 
-constexpr int kFramesPerPoll = 16;
 constexpr int kEagerPolls = 32;
 // How often a waiting thread asks whether the peer it waits for is still alive.
 constexpr uint64_t kPeerCheckNs = 200 * base::kNsPerMs;
 // The handler has nothing to look after by time; it wakes only so that no mistake lasts for ever.
 constexpr uint64_t kHandlerSleepNs = 10'000 * base::kNsPerMs;
-// How often unfinished requests are asked to go on: what they wait for tells nobody.
-constexpr uint64_t kAskAgainNs = base::kNsPerMs;
+constexpr int kProgressPollsMax = 8;
 
 }  // namespace
 
 // The right to poll, given back however the poll ends.
-class ExchangeImpl::Polling {
+class ProgressEngine::Polling {
  public:
   explicit Polling(PollerLock* right) : right_(right) {}
   ~Polling() { right_->Unlock(); }
@@ -31,122 +30,116 @@ class ExchangeImpl::Polling {
   PollerLock* const right_;
 };
 
-// By the holder of the poll right. Nothing leaves it: a poll that has no memory may have lost
-// something of any rank, and all hear of that.
-int ExchangeImpl::PollHeld() {
-  int count = 0;
-  const Status polled = base::OrOutOfMemory([&] {
-    count = transport_->Poll(*this, kFramesPerPoll);
-    if (ask_again_ns_ != 0 && transport_->clock().NowNs() >= ask_again_ns_) deferred_.store(true);
-    if (deferred_.load(std::memory_order_relaxed) && deferred_.exchange(false)) {
-      count += HandleDeferred();
-    }
-    return Status();
-  });
-  if (!polled.ok()) {
-    FailAll(polled);
-    AskAgain();  // this rank's own requests may be left, and are handled all the same
+ProgressEngine::ProgressEngine(ExchangeState* state, MessageReceiver* receiver)
+    : state_(*state),
+      receiver_(*receiver),
+      group_(state->threads_allowed ? nullptr : state->transport->progress_group()),
+      caller_spin_(state->transport->spin_ns()) {
+  if (state_.threads_allowed && state_.options.handler_thread) {
+    Result<std::thread> handler = base::StartThread("quire-handler", [this] { HandlerLoop(); });
+    handler_status_ = handler.status();
+    if (handler.ok()) handler_ = std::move(*handler);
   }
-  return count;
+  if (group_ != nullptr) group_->Join(this, [this] { TryPoll(); });
 }
 
-// With the poll right: unfinished requests go on a little later.
-void ExchangeImpl::AskAgain() {
-  ask_again_ns_ = transport_->clock().NowNs() + kAskAgainNs;
-  if (has_unfinished_.exchange(true, std::memory_order_acq_rel)) return;
-  transport_->Wake(Waiter::kHandler);  // it sleeps for longer
+void ProgressEngine::Stop() {
+  if (group_ != nullptr) group_->Leave(this);
+  stop_.store(true, std::memory_order_release);
+  if (!handler_.joinable()) return;
+  state_.transport->Wake(Waiter::kHandler);
+  handler_.join();
 }
 
-uint64_t ExchangeImpl::SleepNs(uint64_t longest_ns) const {
-  const bool unfinished = has_unfinished_.load(std::memory_order_acquire);
-  return unfinished ? std::min(longest_ns, kAskAgainNs) : longest_ns;
+uint64_t ProgressEngine::SleepNs(uint64_t longest_ns) const {
+  return receiver_.requests().has_unfinished() ? std::min(longest_ns, RequestHandler::kAskAgainNs)
+                                               : longest_ns;
 }
 
-void ExchangeImpl::FailAll(const Status& why) {
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank == rank_) continue;
-    static_cast<void>(base::OrOutOfMemory([&] {
-      FailPeer(peers_.Get(rank), why);
-      return Status();
-    }));
-  }
-}
-
-int ExchangeImpl::TryPoll() {
+int ProgressEngine::TryPoll() {
   if (!poller_lock_.TryLock()) return -1;
   const Polling polling(&poller_lock_);
-  return PollHeld();
+  return receiver_.Poll();
 }
 
-void ExchangeImpl::PollGroup() {
+void ProgressEngine::PollGroup() {
   if (group_ != nullptr) group_->PollOthers(this);
 }
 
 // The lead among the threads that wait, left however the wait ends: a question of the program may
 // throw.
-class ExchangeImpl::Lead {
+class ProgressEngine::Lead {
  public:
-  explicit Lead(ExchangeImpl* exchange) : exchange_(exchange) { Take(); }
+  explicit Lead(ProgressEngine* engine) : engine_(*engine) { Take(); }
   ~Lead() { Leave(); }
   Lead(const Lead&) = delete;
   Lead& operator=(const Lead&) = delete;
 
   bool held() const { return held_; }
   void Take() {
-    std::atomic<bool>& led = exchange_->led_;
+    std::atomic<bool>& led = engine_.led_;
     if (held_ || led.load(std::memory_order_relaxed)) return;
     if (led.exchange(true, std::memory_order_acquire)) return;
-    exchange_->transport_->CallerArrives();
+    engine_.state_.transport->CallerArrives();
     held_ = true;
   }
   void Leave() {
     if (!held_) return;
-    exchange_->transport_->CallerLeaves();
-    exchange_->led_.store(false, std::memory_order_release);
+    engine_.state_.transport->CallerLeaves();
+    engine_.led_.store(false, std::memory_order_release);
     held_ = false;
     // The handler sleeps for as long as somebody leads.
-    if (exchange_->has_unfinished_.load(std::memory_order_acquire)) {
-      exchange_->transport_->Wake(Waiter::kHandler);
+    if (engine_.receiver_.requests().has_unfinished()) {
+      engine_.state_.transport->Wake(Waiter::kHandler);
     }
   }
 
  private:
-  ExchangeImpl* const exchange_;
+  ProgressEngine& engine_;
   bool held_ = false;
 };
 
 // Without a handler thread somebody who waits must poll. Whoever stops polling hands over to a
 // sleeper it sees; a sleeper it does not see comes here, and finds that nobody polls.
-bool ExchangeImpl::NobodyPolls() const {
+bool ProgressEngine::NobodyPolls() const {
   return !has_handler_thread() && !led_.load(std::memory_order_acquire) && poller_lock_.IsFree();
 }
 
-bool ExchangeImpl::Sleep(Sleeper& sleeper, Condition done, bool in_transport, uint64_t timeout_ns) {
+bool ProgressEngine::Sleep(Sleeper& sleeper, Condition done, bool in_transport,
+                           uint64_t timeout_ns) {
   sleeper.Prepare(in_transport);
   if (done()) return true;
   if (in_transport) {
-    transport_->Wait(Waiter::kCaller, timeout_ns);
+    state_.transport->Wait(Waiter::kCaller, timeout_ns);
   } else if (!NobodyPolls()) {
     sleeper.SleepOnWord(timeout_ns);
   }
   return false;
 }
 
-void ExchangeImpl::PollInCall() {
+void ProgressEngine::PollInCall() {
   if (has_handler_thread()) return;
   TryPoll();
-  sleepers_.HandOver();
+  state_.sleepers.HandOver();
   PollGroup();
 }
 
-void ExchangeImpl::CheckPeer(const WaitSpec& spec) {
-  if (spec.peer < 0 || spec.peer == rank_ || transport_->Alive(spec.peer)) return;
-  transport_->Wake(Waiter::kHandler);  // the next poll tells what this rank must know
+void ProgressEngine::Progress() {
+  if (!state_.CheckThread().ok()) return;
+  for (int i = 0; i < kProgressPollsMax && TryPoll() > 0; ++i) {
+  }
+  if (!has_handler_thread()) state_.sleepers.HandOver();
+  PollGroup();
 }
 
-Status ExchangeImpl::TimedOut(const WaitSpec& spec) const {
-  std::string text = "rank " + std::to_string(rank_) + " waited " +
-                     std::to_string(options_.timeout_ms) + " ms for " + spec.what;
+void ProgressEngine::CheckPeer(const WaitSpec& spec) {
+  if (spec.peer < 0 || spec.peer == state_.rank || state_.transport->Alive(spec.peer)) return;
+  state_.transport->Wake(Waiter::kHandler);  // the next poll tells what this rank must know
+}
+
+Status ProgressEngine::TimedOut(const WaitSpec& spec) const {
+  std::string text = "rank " + std::to_string(state_.rank) + " waited " +
+                     std::to_string(state_.options.timeout_ms) + " ms for " + spec.what;
   if (spec.peer >= 0) text += " of rank " + std::to_string(spec.peer);
   return Status(Code::kTimedOut, text +
                                      "; that rank may be stopped or busy elsewhere (raise "
@@ -154,7 +147,7 @@ Status ExchangeImpl::TimedOut(const WaitSpec& spec) const {
 }
 
 // Polls some times without looking at the clock, which costs more than a poll; true once done.
-bool ExchangeImpl::PollEagerly(Condition done) {
+bool ProgressEngine::PollEagerly(Condition done) {
   for (int i = 0; i < kEagerPolls; ++i) {
     const int polled = TryPoll();
     if (done()) return true;
@@ -165,39 +158,42 @@ bool ExchangeImpl::PollEagerly(Condition done) {
 
 // Waits until nobody is missing, or spec.peer is, and has failed. Since it was named its part may
 // have come, and its end after that: what came before the end counts, so it is looked for again.
-Status ExchangeImpl::AwaitMissing(WaitSpec& spec, Missing missing) {
-  const auto failed = [&] { return peers_.Get(spec.peer).failed.load(std::memory_order_acquire); };
+Status ProgressEngine::AwaitMissing(WaitSpec& spec, Missing missing) {
+  const auto failed = [&] {
+    return state_.peers.Get(spec.peer).failed.load(std::memory_order_acquire);
+  };
   auto done = [&] {
     spec.peer = missing();
-    while (spec.peer != kNobody && failed()) {
+    while (spec.peer != Exchange::kNobody && failed()) {
       const int named = std::exchange(spec.peer, missing());
       if (spec.peer == named) return true;
     }
-    return spec.peer == kNobody;
+    return spec.peer == Exchange::kNobody;
   };
   return done() ? Status() : WaitUntil(spec, Condition(done));
 }
 
-Status ExchangeImpl::WaitUntil(WaitSpec& spec, Condition done) {
+Status ProgressEngine::WaitUntil(WaitSpec& spec, Condition done) {
   Lead lead(this);
   const uint64_t spin_ns = caller_spin_.BudgetNs();
   if (spin_ns != 0 && PollEagerly(done)) {
     lead.Leave();
-    if (!has_handler_thread()) sleepers_.HandOver();
+    if (!has_handler_thread()) state_.sleepers.HandOver();
     caller_spin_.Succeeded();
     return Status();
   }
   return WaitLong(spec, done, spin_ns, lead);
 }
 
-Status ExchangeImpl::WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, Lead& lead) {
-  io::Clock& clock = transport_->clock();
+Status ProgressEngine::WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, Lead& lead) {
+  io::Clock& clock = state_.transport->clock();
   const uint64_t start_ns = clock.NowNs();
-  const uint64_t deadline_ns =
-      spec.deadline_ns != 0 ? spec.deadline_ns : start_ns + options_.timeout_ms * base::kNsPerMs;
+  const uint64_t deadline_ns = spec.deadline_ns != 0
+                                   ? spec.deadline_ns
+                                   : start_ns + state_.options.timeout_ms * base::kNsPerMs;
   uint64_t spin_end_ns = start_ns + spin_ns;
   uint64_t check_ns = start_ns + kPeerCheckNs;
-  Sleeper sleeper(&sleepers_, spec.key);
+  Sleeper sleeper(&state_.sleepers, spec.key);
   bool slept = false;
   bool came_true = false;
   while (!came_true) {
@@ -225,13 +221,13 @@ Status ExchangeImpl::WaitLong(WaitSpec& spec, Condition done, uint64_t spin_ns, 
   }
   lead.Leave();
   if (spin_ns != 0) slept ? caller_spin_.Failed() : caller_spin_.Succeeded();
-  if (!has_handler_thread()) sleepers_.HandOver();
+  if (!has_handler_thread()) state_.sleepers.HandOver();
   return came_true ? Status() : TimedOut(spec);
 }
 
-void ExchangeImpl::HandlerLoop() {
-  io::Clock& clock = transport_->clock();
-  AdaptiveSpin spin(transport_->spin_ns());
+void ProgressEngine::HandlerLoop() {
+  io::Clock& clock = state_.transport->clock();
+  AdaptiveSpin spin(state_.transport->spin_ns());
   uint64_t spin_end_ns = 0;  // 0: it does not spin
   while (!stop_.load(std::memory_order_acquire)) {
     // The leader polls, and hands over when it leaves. It may be half gone and have lost its core
@@ -239,13 +235,13 @@ void ExchangeImpl::HandlerLoop() {
     const bool led = led_.load(std::memory_order_acquire);
     if (led) {
       spin_end_ns = 0;
-      if (!transport_->Wait(Waiter::kHandler, kHandlerSleepNs)) continue;
+      if (!state_.transport->Wait(Waiter::kHandler, kHandlerSleepNs)) continue;
     }
     int count = 0;
     {
       poller_lock_.Lock();
       const Polling polling(&poller_lock_);
-      count = PollHeld();
+      count = receiver_.Poll();
     }
     if (count > 0) {
       if (spin_end_ns != 0) spin.Succeeded();
@@ -256,7 +252,7 @@ void ExchangeImpl::HandlerLoop() {
     } else if (!led) {  // else it has waited, and has to see first whether it is to stop
       if (spin_end_ns != 0) spin.Failed();
       spin_end_ns = 0;
-      transport_->Wait(Waiter::kHandler, SleepNs(kHandlerSleepNs));
+      state_.transport->Wait(Waiter::kHandler, SleepNs(kHandlerSleepNs));
     }
   }
 }
