@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -174,6 +175,55 @@ TEST(SegmentTail, ReservationsOfManyThreadsNeverOverlapAndFillTheSegment) {
   EXPECT_LE(expected, kCapacity);
   EXPECT_GT(expected, kCapacity - 64);
   EXPECT_EQ(CloseAndDrain(tail), expected);
+}
+
+// Reserves pieces until the segment is closed; those of kSealedBytesMin or more are sealed.
+std::map<uint64_t, uint64_t> ReservePieces(SegmentTail& tail, char* data, uint64_t seed) {
+  std::map<uint64_t, uint64_t> pieces;
+  base::Random random(seed);
+  while (true) {
+    const uint64_t size = 8 * (1 + random.Below(2 * kSealedBytesMin / 8));
+    const bool sealed = size >= kSealedBytesMin;
+    const uint64_t offset = sealed
+                                ? ReserveSealed(tail, kCapacity, size, kCapacity, data, kGeneration)
+                                : Reserve(tail, kCapacity, size, kCapacity);
+    if (offset == kNoRoom || offset == kMoreRoom) return pieces;
+    if (sealed) {
+      EXPECT_EQ(HeaderAt(data + offset)->checksum, BegunSeal(size, kGeneration, offset));
+    }
+    pieces[offset] = size;
+    Complete(tail, size);
+  }
+}
+
+TEST(SegmentTail, AReservationThatSealsItsPieceIsOneStepForAllOthers) {
+  for (uint64_t round = 0; round < 100; ++round) {
+    SegmentTail tail;
+    std::vector<uint64_t> words(kCapacity / 8);
+    char* const data = reinterpret_cast<char*>(words.data());
+    std::array<std::map<uint64_t, uint64_t>, 3> pieces;
+    std::vector<std::jthread> threads;
+    for (size_t t = 0; t < pieces.size(); ++t) {
+      threads.emplace_back([&, t] { pieces[t] = ReservePieces(tail, data, 3 * round + t); });
+    }
+    uint64_t quiesced = kSegmentHeaderBytes;
+    while (quiesced < kSegmentHeaderBytes + round * 300 && quiesced < kCapacity / 2) {
+      quiesced = Quiesce(tail);
+    }
+    const uint64_t end = CloseAndDrain(tail);
+    threads.clear();
+    std::map<uint64_t, uint64_t> all;
+    for (const auto& mine : pieces) all.insert(mine.begin(), mine.end());
+    uint64_t expected = kSegmentHeaderBytes;
+    bool split = false;  // where the segment was quiescent, a piece ends
+    for (const auto& [offset, size] : all) {
+      ASSERT_EQ(offset, expected);
+      split = split || offset == quiesced;
+      expected = offset + size;
+    }
+    ASSERT_EQ(end, expected);
+    ASSERT_TRUE(split || quiesced == end || quiesced == kSegmentHeaderBytes);
+  }
 }
 
 TEST(SegmentTail, IsClosedForEverybodyOnceAReservationDidNotFit) {

@@ -10,9 +10,11 @@
 namespace quire::log {
 namespace {
 
-// Checksums of what turns out to be no record may cost so many times the segment's bytes in all.
-// Honest segments stay below 2; without a bound, crafted ones would take the square.
+// Checksums of what turns out to be no record may cost so many times the segment's bytes in all,
+// and in a small one so many bytes. Honest segments stay below 2 times; without a bound, crafted
+// ones would take the square.
 constexpr uint64_t kFutileFactorMax = 256;
+constexpr uint64_t kFutileBytes = uint64_t{1} << 30;
 
 constexpr uint64_t kAnyBytes = std::numeric_limits<uint64_t>::max();
 // Where so much was futile, only records of a page at most are looked for until one is found; after
@@ -38,7 +40,7 @@ class Replayer {
         promised_(Limit(DurableMark(data_, header.generation))),
         reserved_(Limit(ReservedMark(data_, header.generation))),
         end_(header.capacity),
-        futile_bytes_max_(header.capacity * kFutileFactorMax) {}
+        futile_bytes_max_(std::max(header.capacity * kFutileFactorMax, kFutileBytes)) {}
 
   Result<ReplayReport> InSameBoot() {
     promised_ = std::max(promised_, complete_);

@@ -194,25 +194,53 @@ void EncodeSegmentHeader(const SegmentHeader& header, char* page) {
   for (uint64_t at : kCopyAt) EncodeCopy(header, page + at);
 }
 
-uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room) {
+namespace {
+
+// Waits out a pause; the tail after it.
+uint64_t Unpaused(const SegmentTail& tail) {
+  uint64_t word = 0;
+  SpinUntil([&] {
+    word = tail.tail.load(std::memory_order_acquire);
+    return (word & SegmentTail::kPaused) == 0;
+  });
+  return word;
+}
+
+// Reserves [word, word + size): the tail becomes word + added, unless another thread was faster.
+uint64_t ReserveAdding(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room,
+                       uint64_t added) {
   uint64_t word = tail.tail.load(std::memory_order_relaxed);
   while (true) {
     if ((word & (SegmentTail::kClosed | SegmentTail::kPaused)) != 0) [[unlikely]] {
       if ((word & SegmentTail::kClosed) != 0) return kNoRoom;
-      SpinUntil([&] {
-        word = tail.tail.load(std::memory_order_relaxed);
-        return (word & SegmentTail::kPaused) == 0;
-      });
+      word = Unpaused(tail);
       continue;
     }
     const bool fits = size <= capacity && word <= capacity - size;
     if (fits && word + size > room) [[unlikely]] return kMoreRoom;
-    const uint64_t wanted = fits ? word + size : word | SegmentTail::kClosed;
+    const uint64_t wanted = fits ? word + added : word | SegmentTail::kClosed;
     if (tail.tail.compare_exchange_weak(word, wanted, std::memory_order_acq_rel,
                                         std::memory_order_relaxed)) {
       return fits ? word : kNoRoom;
     }
   }
+}
+
+}  // namespace
+
+uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room) {
+  return ReserveAdding(tail, capacity, size, room, size);
+}
+
+uint64_t ReserveSealed(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room,
+                       char* data, uint64_t generation) {
+  const uint64_t offset = ReserveAdding(tail, capacity, size, room, SegmentTail::kPaused);
+  if (offset == kNoRoom || offset == kMoreRoom) return offset;
+  const uint64_t seal = BegunSeal(size, generation, offset);
+  if (seal != 0) EncodeBegun(data + offset, size, seal);
+  // Ends the pause. Who closes the segment meanwhile adds kClosed, and waits for this piece.
+  tail.tail.fetch_add(size - SegmentTail::kPaused, std::memory_order_release);
+  return offset;
 }
 
 size_t SegmentTail::ThreadStripe() {
@@ -242,8 +270,8 @@ uint64_t EndIfComplete(const SegmentTail& tail) {
 }
 
 uint64_t CloseAndDrain(SegmentTail& tail) {
-  const uint64_t word = tail.tail.fetch_or(SegmentTail::kClosed, std::memory_order_acq_rel);
-  const uint64_t end = word & SegmentTail::kOffset;
+  tail.tail.fetch_or(SegmentTail::kClosed, std::memory_order_acq_rel);
+  const uint64_t end = Unpaused(tail) & SegmentTail::kOffset;
   SpinUntil([&] { return kSegmentHeaderBytes + tail.Finished() == end; });
   return end;
 }
@@ -251,7 +279,11 @@ uint64_t CloseAndDrain(SegmentTail& tail) {
 uint64_t Quiesce(SegmentTail& tail) {
   const uint64_t complete = EndIfComplete(tail);
   if (complete != 0) return complete;
-  const uint64_t word = tail.tail.fetch_or(SegmentTail::kPaused, std::memory_order_acq_rel);
+  uint64_t word = Unpaused(tail);
+  while (!tail.tail.compare_exchange_weak(word, word | SegmentTail::kPaused,
+                                          std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    word = Unpaused(tail);
+  }
   const uint64_t end = word & SegmentTail::kOffset;
   SpinUntil([&] { return kSegmentHeaderBytes + tail.Finished() == end; });
   tail.tail.fetch_and(~SegmentTail::kPaused, std::memory_order_acq_rel);

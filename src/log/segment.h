@@ -89,6 +89,10 @@ constexpr uint64_t kMoreRoom = 1;
 /// Reserves `size` (multiple of 8) bytes; kNoRoom closes the segment for all writers, kMoreRoom
 /// changes nothing. Waits out a pause (an instant).
 uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room = UINT64_MAX);
+/// The same for a piece of kSealedBytesMin or more, sealed in the segment's `data` before any piece
+/// behind it can be reserved: wherever the writer dies, a replay steps over the whole piece.
+uint64_t ReserveSealed(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room,
+                       char* data, uint64_t generation);
 /// The reservation of `size` bytes is finished: its records are complete and indexed.
 inline void Complete(SegmentTail& tail, uint64_t size) {
   tail.OwnStripe().finished.fetch_add(size, std::memory_order_release);
@@ -99,7 +103,8 @@ uint64_t EndIfComplete(const SegmentTail& tail);
 /// finished; returns the end.
 uint64_t CloseAndDrain(SegmentTail& tail);
 /// Stops reservations, waits for those under way, and lets them go on: the returned offset splits
-/// "before" from "after". Calls for one tail are serialized by the caller.
+/// "before" from "after". Calls of Quiesce and CloseAndDrain for one tail are serialized by the
+/// caller.
 uint64_t Quiesce(SegmentTail& tail);
 
 /// Notes in the header page that every record below `end` is complete, so that after the death of

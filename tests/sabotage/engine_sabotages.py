@@ -37,6 +37,18 @@ ENGINE_SABOTAGES = [
              "src/lsm/memtable/memtable.cpp",
              "  const uint64_t seal = log::BegunSeal(size, generation_, offset);\n",
              "  const uint64_t seal = 0;\n", "quire_lsm_test", "KilledWriter.*"),
+    Sabotage("begun-too-late", "a large piece is reserved before it is sealed",
+             "src/lsm/memtable/memtable.cpp",
+             "const uint64_t offset = size < kSealedFirstBytesMin",
+             "const uint64_t offset = size < std::numeric_limits<uint64_t>::max()",
+             "quire_lsm_test", "KilledWriter.LeavesNothing*"),
+    Sabotage("closed-in-a-pause", "a segment is closed amid a reservation that seals its piece",
+             "src/log/segment.cpp",
+             "  tail.tail.fetch_or(SegmentTail::kClosed, std::memory_order_acq_rel);\n"
+             "  const uint64_t end = Unpaused(tail) & SegmentTail::kOffset;",
+             "  const uint64_t end = tail.tail.fetch_or(SegmentTail::kClosed) &\n"
+             "      SegmentTail::kOffset;",
+             "quire_log_test", "SegmentTail.AReservationThat*"),
     Sabotage("begun-too-large", "a writer seals more than a header can claim",
              "src/log/record.cpp", "|| size > kSealedBytesMax) return 0;", ") return 0;",
              "quire_log_test", "Record.OnlyWhatAHeader*"),

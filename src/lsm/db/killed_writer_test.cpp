@@ -5,18 +5,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/executor.h"
 #include "base/random.h"
+#include "base/sync_point.h"
 #include "io/files/machine.h"
 #include "log/segment.h"
 #include "lsm/db/db_test_support.h"
@@ -123,6 +127,64 @@ TEST(KilledWriter, LeavesAPieceThatAReplayStepsOver) {
       ASSERT_OK(report.status());
       EXPECT_EQ(keys, there);
       EXPECT_EQ(report->torn_bytes, 0u);
+    }
+  }
+}
+
+// Ends the process once a writer has reserved its piece and not yet stored to it, and another
+// writer's record lies behind it.
+class KilledBeforeTheFirstStore : public base::SyncPointListener {
+ public:
+  explicit KilledBeforeTheFirstStore(MemTable* table) : table_(*table) {}
+  void Reach(const char* name) override {
+    if (std::strcmp(name, "lsm.record.unsealed") != 0 || reached_.exchange(true)) return;
+    std::thread([this] {
+      if (table_.Add({RecordType::kPut, "later", std::string(10'000, 'l')}, nullptr)) {
+        ::kill(::getpid(), SIGKILL);
+      }
+    }).join();
+  }
+
+ private:
+  MemTable& table_;
+  std::atomic<bool> reached_{false};
+};
+
+TEST(KilledWriter, LeavesNothingBehindThatHidesLaterRecords) {
+  const Slice stale = DeadlyValue();
+  for (const uint64_t bytes : {64 << 10, 16 << 20}) {
+    for (const uint64_t value_bytes : {100, 900, 30'000}) {
+      SCOPED_TRACE(std::to_string(value_bytes) + " bytes in a segment of " + std::to_string(bytes));
+      log::SegmentHeader header;
+      header.generation = 7;
+      header.capacity = bytes;
+      header.boot_id = kBootId;
+      char* const index = Memory(IndexBytes(bytes));
+      char* const data = Memory(bytes);
+      std::memcpy(data + 4096 + 12, stale.data(), std::min(bytes / 2, stale.size() / 2));
+      log::EncodeSegmentHeader(header, data);
+      DieIn([&] {
+        MemTable table(index, data, bytes, header.generation, 0, nullptr);
+        if (!table.Add({RecordType::kPut, "acknowledged", "1"}, nullptr)) return;
+        KilledBeforeTheFirstStore killed(&table);
+        const base::ScopedSyncPoints installed(&killed);
+        static_cast<void>(
+            table.Add({RecordType::kPut, "bbbb", std::string(value_bytes, 'b')}, nullptr));
+      });
+      // As an owner marks it.
+      log::MarkReserved(data, header.generation,
+                        std::min<uint64_t>(bytes, 4096 + 8192 + 200 + value_bytes + 10'000));
+      for (const uint64_t boot : {kBootId, kBootId + 1}) {
+        std::vector<std::string> keys;
+        const auto report =
+            log::Replay({data}, header, boot, "segment", [&](uint64_t, const char* record) {
+              keys.emplace_back(log::KeyOf(record));
+              return Status();
+            });
+        ASSERT_OK(report.status());
+        EXPECT_EQ(keys, (std::vector<std::string>{"acknowledged", "later"}));
+        EXPECT_EQ(report->torn_bytes, 0u);
+      }
     }
   }
 }

@@ -39,6 +39,10 @@ constexpr uint64_t kPresentBytesMin = 128 << 10;
 // The log's mark is so far ahead of the records: a replay searches no more than that in vain.
 constexpr uint64_t kReservedAhead = 8 << 10;
 constexpr uint64_t kPresentBytesMax = 2 << 20;
+// A writer that dies between its reservation and its seal leaves whatever an earlier use stored
+// there. In less than this a replay finds out in bounded time what is a record and what is not;
+// larger pieces are sealed first.
+constexpr uint64_t kSealedFirstBytesMin = 1 << 10;
 
 constexpr uint64_t SlotWord(uint64_t hash, uint32_t record) {
   return (hash & ~uint64_t{0xFFFFFFFF}) | record;
@@ -153,7 +157,9 @@ bool MemTable::Add(const engine::WriteOp& op, uint64_t* lsn) {
 uint64_t MemTable::Reserve(uint64_t size) {
   while (true) {
     const uint64_t mark = reserved_mark_.load(std::memory_order_acquire);
-    const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, size, mark);
+    const uint64_t offset = size < kSealedFirstBytesMin
+                                ? log::Reserve(index_->tail, segment_bytes_, size, mark)
+                                : ReserveSealed(size, mark);
     if (offset != log::kMoreRoom) [[likely]] return offset;
     if (MoveMark(size)) continue;
     const Status grown = GrowRoom(size);
@@ -162,6 +168,12 @@ uint64_t MemTable::Reserve(uint64_t size) {
     HaveNoRoom(grown);
     return log::kNoRoom;
   }
+}
+
+// The page of the seal is made present first: other writers wait while it is written.
+uint64_t MemTable::ReserveSealed(uint64_t size, uint64_t mark) {
+  MakePresent(std::min(mark, log::kSegmentHeaderBytes + data_bytes() + size));
+  return log::ReserveSealed(index_->tail, segment_bytes_, size, mark, data_, generation_);
 }
 
 // False: there is no room for so much.

@@ -134,6 +134,7 @@ class MemTable {
 
   void CloseForWriters();
   uint64_t Reserve(uint64_t size);
+  uint64_t ReserveSealed(uint64_t size, uint64_t mark);
   bool MoveMark(uint64_t size);
   Status GrowRoom(uint64_t size);
   void HaveNoRoom(const Status& why);
