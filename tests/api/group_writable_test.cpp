@@ -79,6 +79,11 @@ class GroupWritable : public testing::Test {
       return set.ok() ? (*set)->Finish() : set.status();
     });
   }
+  Status ReadDataset() const {
+    const auto reader = DatasetReader::Open(repository_ + "/set");
+    std::vector<DatasetValue> values;
+    return reader.ok() ? (*reader)->Get(1, "key", &values) : reader.status();
+  }
   Status Restart(bool in_place) const {
     RestartOptions options;
     options.number = 1;
@@ -165,6 +170,37 @@ TEST_F(GroupWritable, ADirectoryIsRefusedAtEveryDoorWithTheCommandThatMendsIt) {
                            open, write_checkpoint, restart_in_place, open}) {
     EXPECT_OK(call());
   }
+}
+
+// `chmod g-w` of the directories alone leaves the files of a copy that was made under umask 002.
+TEST_F(GroupWritable, AFileIsRefusedToo) {
+  const auto files = [](const std::string& directory) {
+    std::vector<std::string> paths;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+      if (entry.is_regular_file()) paths.push_back(entry.path());
+    }
+    return paths;
+  };
+  const auto in_turn = [&](const std::string& directory, const std::function<Status()>& call) {
+    size_t refused = 0;
+    for (const std::string& path : files(directory)) {
+      if (!std::filesystem::exists(path)) continue;
+      ASSERT_EQ(::chmod(path.c_str(), 0660), 0) << path;
+      const Status status = call();
+      ASSERT_EQ(::chmod(path.c_str(), 0600), 0) << path;
+      if (status.ok()) continue;  // it does not open this one
+      EXPECT_CODE(status, Code::kInvalidArgument) << path;
+      EXPECT_THAT(status.message(), HasSubstr("chmod -R g-w ")) << path;
+      EXPECT_OK(call());
+      ++refused;
+    }
+    EXPECT_GT(refused, 1u) << directory;
+  };
+  in_turn(repository_ + "/db", [this] { return ReadDatabase(repository_ + "/db"); });
+  in_turn(repository_ + "/db", [this] { return OpenDatabase(); });
+  in_turn(repository_ + "/set", [this] { return ReadDataset(); });
+  in_turn(checkpoints_ + "/db/1", [this] { return ReadDatabase(checkpoints_ + "/db/1"); });
+  in_turn(checkpoints_ + "/db/1", [this] { return Restart(false); });
 }
 
 // What a restart used where it lies is read for as long as the database has not taken it over.

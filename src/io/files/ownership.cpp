@@ -32,13 +32,14 @@ Status BelongsTo(const std::string& what, uid_t owner, const std::string& advice
 }
 
 // A group of one is as good as none, but nothing tells that it stays one.
-Status CheckMode(const struct stat& info, const std::string& what, const std::string& path) {
+// `mends` is what to run, without the mode and the path.
+Status CheckMode(const struct stat& info, const std::string& what, const std::string& mends,
+                 const std::string& path) {
   if ((info.st_mode & kOthersMayWrite) == 0) return Status();
   const bool all = (info.st_mode & S_IWOTH) != 0;
-  return Status(Code::kInvalidArgument, what + " may be written by " +
-                                            (all ? "everybody" : "its group") +
-                                            "; choose another, or run: chmod " +
-                                            (all ? "go-w " : "g-w ") + path);
+  return Status(Code::kInvalidArgument,
+                what + " may be written by " + (all ? "everybody" : "its group") +
+                    "; choose another, or run: " + mends + (all ? " go-w " : " g-w ") + path);
 }
 
 }  // namespace
@@ -52,18 +53,23 @@ Status CheckOwnDirectory(const std::string& path) {
   if (info.st_uid != ::geteuid()) {
     return BelongsTo("directory " + path, info.st_uid, "choose a directory of your own");
   }
-  return CheckMode(info, "directory " + path, path);
+  return CheckMode(info, "directory " + path, "chmod", path);
 }
 
-Status CheckOwnFile(const struct stat& info, const std::string& path) {
-  if (info.st_uid == ::geteuid() || ::geteuid() == 0) return Status();
-  return BelongsTo(path, info.st_uid, "nothing of it was changed");
+Status CheckFile(const struct stat& info, bool writes, const std::string& path) {
+  if (writes && info.st_uid != ::geteuid() && ::geteuid() != 0) {
+    return BelongsTo(path, info.st_uid, "nothing of it was changed");
+  }
+  // A copy that was made under umask 002 has many such files.
+  const size_t slash = path.rfind('/');
+  return CheckMode(info, path, "chmod -R",
+                   slash == std::string::npos ? "." : path.substr(0, slash));
 }
 
 Result<uint32_t> SoleWriterOf(const std::string& path) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "ask about", path);
-  QUIRE_RETURN_IF_ERROR(CheckMode(info, path, path));
+  QUIRE_RETURN_IF_ERROR(CheckMode(info, path, "chmod", path));
   return static_cast<uint32_t>(info.st_uid);
 }
 

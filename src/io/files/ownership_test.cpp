@@ -74,6 +74,23 @@ TEST_F(Ownership, ItIsToldWhoAloneMayWriteToAFile) {
   EXPECT_EQ(*fs_.SoleWriter(file_), kOther);
 }
 
+TEST_F(Ownership, AFileThatOthersMayWriteIsNotOpened) {
+  for (const mode_t mode : {0660, 0602, 0666}) {
+    SetMode(file_, mode);
+    for (const FileOpenMode open : {FileOpenMode::kRead, FileOpenMode::kReadWrite}) {
+      const Status status = fs_.Open(file_, open).status();
+      EXPECT_CODE(status, Code::kInvalidArgument);
+      EXPECT_THAT(status.message(), HasSubstr("chmod -R g"));
+    }
+    EXPECT_CODE(fs_.Map(file_, 5, MapMode::kRead).status(), Code::kInvalidArgument);
+    EXPECT_CODE(fs_.Lock(file_, "holder").status(), Code::kInvalidArgument);
+  }
+  SetMode(file_, 0644);
+  const auto read = ReadFile(fs_, file_, 100);
+  ASSERT_OK(read.status());
+  EXPECT_EQ(*read, "bytes");
+}
+
 TEST_F(Ownership, AFileOfAnotherUserIsRefusedForWritingAndNotChanged) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
   SetMode(file_, 0666);  // its owner lets all write: a trap
@@ -83,15 +100,15 @@ TEST_F(Ownership, AFileOfAnotherUserIsRefusedForWritingAndNotChanged) {
                                     fs_.Open(file_, FileOpenMode::kReadWriteCreate).status(),
                                     fs_.Map(file_, 5, MapMode::kReadWrite).status(),
                                     fs_.Lock(file_, "holder").status()};
-  const auto read = ReadFile(fs_, file_, 100);
+  const auto trapped = ReadFile(fs_, file_, 100);
   const auto own = fs_.Open(directory_ / "own", FileOpenMode::kReadWriteCreate);
   ASSERT_EQ(::seteuid(0), 0);
   for (const Status& status : told) {
     EXPECT_CODE(status, Code::kInvalidArgument);
     EXPECT_THAT(status.message(), HasSubstr(file_ + " belongs to user root (0)"));
   }
-  ASSERT_OK(read.status());
-  EXPECT_EQ(*read, "bytes");
+  EXPECT_CODE(trapped.status(), Code::kInvalidArgument);
+  EXPECT_THAT(trapped.status().message(), HasSubstr("chmod -R go-w " + directory_.path()));
   EXPECT_OK(own.status());
   // Root mends and cleans for others.
   EXPECT_OK(fs_.Open(directory_ / "own", FileOpenMode::kReadWrite).status());
