@@ -9,6 +9,9 @@ STREAM_DAX = "StreamCrash.OfThePowerLosesNoVersionOnPersistentMemory"
 STREAM_POWER = "StreamCrash.OfThePowerLosesNoVersionThatWasSynced"
 
 STREAM_SABOTAGES = [
+    Sabotage("remote-snapshot", "a reader on another node is given a version by the wrong number",
+             "src/stream/remote/remote_reader.cpp", "request.at_snapshot = wanted.at_snapshot;", "",
+             "quire_streamd_test", "RemoteModel.*"),
     Sabotage("stream-reader-forked", "a forked child reads by its parent's reader",
              "src/api/own_reader.cpp",
              "Status Check() const { return process_.Check(\"the stream reader\"); }",
