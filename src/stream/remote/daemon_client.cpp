@@ -1,5 +1,7 @@
 #include "stream/remote/daemon_client.h"
 
+#include <chrono>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,14 +48,23 @@ Result<std::string> DaemonClient::Call(const Request& request, uint64_t deadline
   QUIRE_ASSIGN_OR_RETURN(const auto link, TheLink(deadline_ns));
   Result<std::string> body = link->queue->Call(EncodeRequest(request), deadline_ns, on_arrival);
   if (!body.ok() && link->line.PeerGone()) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (link_ == link) link_.reset();
   }
   return body;
 }
 
+// Another thread may be connecting, with a later deadline.
 Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLink(uint64_t deadline_ns) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const uint64_t now_ns = io::RealClock().NowNs();
+  const uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+  const std::unique_lock lock(mutex_, std::chrono::nanoseconds(left_ns));
+  if (lock.owns_lock()) return TheLinkLocked(deadline_ns);
+  return Status(Code::kTimedOut,
+                "the daemon in " + place_ + " has not yet taken the connection of another thread");
+}
+
+Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLinkLocked(uint64_t deadline_ns) {
   const bool ours = link_ && link_->generation == base::ForkGeneration();
   if (ours && !link_->line.PeerGone()) return link_;
   link_.reset();

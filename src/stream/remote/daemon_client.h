@@ -46,6 +46,7 @@ class DaemonClient {
  private:
   struct Link;
   Result<std::shared_ptr<Link>> TheLink(uint64_t deadline_ns);
+  Result<std::shared_ptr<Link>> TheLinkLocked(uint64_t deadline_ns);
   Result<std::shared_ptr<Link>> Connect(uint64_t deadline_ns) const;
   Result<std::shared_ptr<Link>> ConnectToStarted(uint64_t deadline_ns) const;
   Status StartDaemon(uint64_t deadline_ns) const;
@@ -53,7 +54,7 @@ class DaemonClient {
   const std::string place_;
   const std::string program_;  // as the variable names it; empty: it names none
   const std::string token_;    // the same
-  std::mutex mutex_;
+  std::timed_mutex mutex_;
   std::shared_ptr<Link> link_;
   bool had_link_ = false;
 };

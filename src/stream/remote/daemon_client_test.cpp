@@ -8,15 +8,18 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 
 #include "io/files/machine.h"
+#include "io/ipc/socket.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"
 
 namespace quire::stream::daemon_client_test {
 namespace {
 
-constexpr uint64_t kMinuteNs = 60'000'000'000;
+constexpr uint64_t kSecondNs = 1'000'000'000;
+constexpr uint64_t kMinuteNs = 60 * kSecondNs;
 
 // Variables that name files in the working directory, as a job script may set them.
 class StartingDaemon : public testing::Test {
@@ -54,6 +57,23 @@ TEST_F(StartingDaemon, FindsTheFilesThatItsVariablesNamedWhenTheReaderWasOpened)
   EXPECT_CODE(answer.status(), Code::kNotFound) << "it did not begin to listen";
   EXPECT_EQ(Arguments(),
             "--place " + root + "/place --detach --token " + root + "/secret\n");
+}
+
+// A daemon that is stopped.
+TEST(DaemonClient, NoCallWaitsLongerForAnothersConnectionThanItMay) {
+  const test::TempDirectory place;
+  const auto listening = io::Socket::ListenLocal(place.path(), kDaemonSocket);
+  ASSERT_OK(listening.status());
+  DaemonClient client(place.path());
+  const uint64_t start_ns = io::RealClock().NowNs();
+  std::thread patient(
+      [&] { EXPECT_CODE(client.Call({}, start_ns + 2 * kSecondNs).status(), Code::kTimedOut); });
+  io::RealClock().SleepNs(kSecondNs / 5);
+  const auto answer = client.Call({}, start_ns + kSecondNs / 2);
+  EXPECT_LT(io::RealClock().NowNs() - start_ns, 3 * kSecondNs / 2);
+  EXPECT_CODE(answer.status(), Code::kTimedOut);
+  EXPECT_NE(answer.status().message().find("another thread"), std::string::npos);
+  patient.join();
 }
 
 }  // namespace
