@@ -99,8 +99,10 @@ Status ReadExactly(int fd, const std::string& path, uint64_t offset, size_t size
       return ErrnoStatus(errno, "read" + At(offset + done), path);
     }
     if (got == 0) {
-      return Status(Code::kCorruption, path + " ends at offset " + std::to_string(offset + done) +
-                                           "; " + std::to_string(size) + " bytes at " +
+      const Result<uint64_t> end = SizeOf(fd, path);
+      return Status(Code::kCorruption, path + " ends at offset " +
+                                           std::to_string(end.ok() ? *end : offset + done) + "; " +
+                                           std::to_string(size) + " bytes at " +
                                            std::to_string(offset) + " were expected");
     }
     done += static_cast<size_t>(got);
