@@ -110,7 +110,7 @@ sweep_tests() {
 # or draw what they do from a seed.
 counted_tests() {
   local suites sweeps
-  suites=$(grep -rlE '(ScaledCount|ScaledLeast|ForEachModelSeed|FirstSeed)\(' \
+  suites=$(grep -rlE '(ScaledCount|ScaledLeast|ScaledRows|ForEachModelSeed|FirstSeed|ExpectTheSame[A-Za-z]*)\(' \
     --include='*_test.cpp' src tests tools |
     xargs sed -nE 's/^TEST(_F|_P)?\(([A-Za-z0-9]+),.*/\2/p' | sort -u | paste -sd '|')
   sweeps="$(sweep_tests)|^(kill|kv_histories|kv_memory|particles)\.|^heat\.kills$|^streamd\.kills$"

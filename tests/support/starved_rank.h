@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "tests/api/failing_allocations.h"
+#include "tests/support/test_scale.h"
 
 namespace quire::test {
 
@@ -19,9 +20,13 @@ struct StarvedCalls {
   int parted = 0;  ///< calls that ranks heard otherwise
 };
 
-/// Fails each of the first 24 allocations of the call, and then every 24th of as many as there are.
+/// Fails each of the first 24 allocations of the call, and then every 24th of as many as there are;
+/// with QUIRE_TEST_SCALE of 2 or more each.
 constexpr int64_t kEachUntil = 24;
 constexpr int64_t kStepBehind = 24;
+inline int64_t StarvedStep(int64_t n) {
+  return n < kEachUntil || ScaledCount(1) > 1 ? 1 : kStepBehind;
+}
 
 /// `call()` returns a code, 0 for success; `restore(done)` brings back what a call that was done
 /// has taken away. Only the thread of the last rank that makes the call lacks memory.
@@ -33,7 +38,7 @@ StarvedCalls StarveLastRank(const char* name, const Call& call, const Restore& r
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   StarvedCalls outcome;
   int more = 1;
-  for (int64_t n = 0; more != 0; n += n < kEachUntil ? 1 : kStepBehind) {
+  for (int64_t n = 0; more != 0; n += StarvedStep(n)) {
     if (rank == size - 1) FailAllocationHere(n);
     const int code = call();
     if (rank == size - 1) more = AllocationFailed() ? 1 : 0;
