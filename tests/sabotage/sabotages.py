@@ -215,9 +215,8 @@ SABOTAGES = [
              "manifest.epoch = stored_.epoch;", LSM, "DbTest.EveryOpener*"),
     Sabotage("manifest-in-doubt", "the new tables go where it is not known which manifest counts",
              "src/lsm/version/version_set.cpp",
-             "in_doubt_.store(true, std::memory_order_release);\n"
-             "  return Status(Code::kIo,",
-             "return Status(Code::kIo,", LSM, "Faults.OneCallFailsAndNothingIsLost"),
+             "in_doubt_.store(true, std::memory_order_release);\n  const std::string cause",
+             "const std::string cause", LSM, "Faults.OneCallFailsAndNothingIsLost"),
     Sabotage("publish-memory", "a manifest that may count passes for one that was not written",
              "src/lsm/version/version_set.cpp", "return InDoubt(status);", "return status;",
              LSM, "Faults.OneCallFindsNoMemory*"),

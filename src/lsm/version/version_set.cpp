@@ -161,7 +161,8 @@ Status VersionSet::WriteManifest(const Manifest& manifest, uint64_t previous_epo
 
 Status VersionSet::InDoubt(const Status& why) {
   in_doubt_.store(true, std::memory_order_release);
-  return Status(Code::kIo, why.ToString() + "; whether the new manifest counts is not known");
+  const std::string cause = why.code() == Code::kIo ? why.message() : why.ToString();
+  return Status(Code::kIo, cause + "; whether the new manifest counts is not known");
 }
 
 Status VersionSet::Publish(const RunEdit& edit) {
