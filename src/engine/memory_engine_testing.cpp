@@ -182,8 +182,12 @@ class Walk final : public Iterator {
 
 class MapEngine final : public StorageEngine {
  public:
-  Status Put(Slice key, Slice value) override { return One({log::RecordType::kPut, key, value}); }
-  Status Delete(Slice key) override { return One({log::RecordType::kDelete, key, {}}); }
+  Status Put(const base::HashedKey& key, Slice value) override {
+    return One({log::RecordType::kPut, key.key, value});
+  }
+  Status Delete(const base::HashedKey& key) override {
+    return One({log::RecordType::kDelete, key.key, {}});
+  }
   Status DeleteRange(Slice begin, Slice end) override {
     if (end < begin) return Status(Code::kInvalidArgument, "a range ends before it begins");
     return One({log::RecordType::kRangeDelete, begin, end});
@@ -207,7 +211,9 @@ class MapEngine final : public StorageEngine {
     return progress->refused;
   }
   using StorageEngine::Update;
-  Status Update(Slice key, const UpdateFn& update, WriteProgress* /*progress*/) override {
+  Status Update(const base::HashedKey& hashed, const UpdateFn& update,
+                WriteProgress* /*progress*/) override {
+    const Slice key = hashed.key;
     QUIRE_RETURN_IF_ERROR(CheckWrite({log::RecordType::kPut, key, {}}));
     const std::lock_guard<std::mutex> lock(store_->mutex);
     const std::string* const present = store_->versions.Find(key, kNow);
@@ -218,7 +224,9 @@ class MapEngine final : public StorageEngine {
     return Status();
   }
   using StorageEngine::Get;
-  Status Get(Slice key, const Snapshot* snapshot, const BufferAllocator& allocate) const override {
+  Status Get(const base::HashedKey& hashed, const Snapshot* snapshot,
+             const BufferAllocator& allocate) const override {
+    const Slice key = hashed.key;
     QUIRE_RETURN_IF_ERROR(CheckKey(key));
     const std::lock_guard<std::mutex> lock(store_->mutex);
     const std::string* const value =

@@ -9,12 +9,13 @@ Status StorageEngine::Write(const WriteBatch& batch) {
   return Write(batch, &progress);
 }
 
-Status StorageEngine::Update(Slice key, const UpdateFn& update) {
+Status StorageEngine::Update(const base::HashedKey& key, const UpdateFn& update) {
   WriteProgress progress;
   return Update(key, update, &progress);
 }
 
-Status StorageEngine::Get(Slice key, std::string* value, const Snapshot* snapshot) const {
+Status StorageEngine::Get(const base::HashedKey& key, std::string* value,
+                          const Snapshot* snapshot) const {
   return Get(key, snapshot, Into(value));
 }
 

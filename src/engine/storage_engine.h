@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hashed_key.h"
 #include "engine/iterator.h"
 #include "engine/write_batch.h"
 #include "quire/buffer_allocator.h"
@@ -67,8 +68,8 @@ class StorageEngine {
   /// EngineEnvironment::pinned_wait_ms_max; not applied. kIo: the outcome is unknown. If the sync
   /// of WalMode::kSync failed, the write is stored and seen, but a loss of power may take it. May
   /// block, asleep, while the engine makes room.
-  virtual Status Put(Slice key, Slice value) = 0;
-  virtual Status Delete(Slice key) = 0;
+  virtual Status Put(const base::HashedKey& key, Slice value) = 0;
+  virtual Status Delete(const base::HashedKey& key) = 0;
   /// The keys of [begin, end). kInvalidArgument, as of a batch: `end` is longer than a key; here
   /// also if it lies before `begin`.
   virtual Status DeleteRange(Slice begin, Slice end) = 0;
@@ -88,15 +89,17 @@ class StorageEngine {
                            std::string* updated, bool* write)>;
   virtual Status Apply(Slice batch_bytes, const WireUpdateFn& update, WriteProgress* progress) = 0;
   /// Read-modify-write, atomic for the key against all other writes of it.
-  virtual Status Update(Slice key, const UpdateFn& update, WriteProgress* progress) = 0;
-  Status Update(Slice key, const UpdateFn& update);
+  virtual Status Update(const base::HashedKey& key, const UpdateFn& update,
+                        WriteProgress* progress) = 0;
+  Status Update(const base::HashedKey& key, const UpdateFn& update);
 
   /// The newest value (at `snapshot`, null: now), copied once, into the place that `allocate`
   /// gives. kNotFound: absent.
-  virtual Status Get(Slice key, const Snapshot* snapshot,
+  virtual Status Get(const base::HashedKey& key, const Snapshot* snapshot,
                      const BufferAllocator& allocate) const = 0;
   /// The same into a string.
-  Status Get(Slice key, std::string* value, const Snapshot* snapshot = nullptr) const;
+  Status Get(const base::HashedKey& key, std::string* value,
+             const Snapshot* snapshot = nullptr) const;
 
   virtual std::unique_ptr<Snapshot> NewSnapshot() = 0;
   virtual std::unique_ptr<Iterator> NewIterator(const IteratorOptions& options) = 0;
@@ -137,8 +140,8 @@ class NeighbourReadable {
   /// Only in memory: MemTables (and says whether it is certain). For storage groups: kNotFound with
   /// *decided = true is a tombstone; *decided = false: look into the tables, of `tables` (may be
   /// null) or of a later edition.
-  virtual Status GetFromMemory(Slice key, const BufferAllocator& allocate, bool* decided,
-                               TablesPosition* tables) const = 0;
+  virtual Status GetFromMemory(const base::HashedKey& key, const BufferAllocator& allocate,
+                               bool* decided, TablesPosition* tables) const = 0;
   /// The name and size that neighbours need to attach a PeerReader; empty if memory is not shared.
   virtual std::string region_name() const = 0;
   virtual uint64_t region_bytes() const = 0;

@@ -439,7 +439,7 @@ SABOTAGES = [
              "src/lsm/memtable/memtable.cpp",
              "return batch == 0 ||", "return batch <= UINT32_MAX ||", LSM, "MemTable.ABatch*"),
     Sabotage("update-lock", "an update does not lock its key", "src/lsm/db/db_update.cpp",
-             "const KeyLock key_lock(key_locks_, KeyLocks::IndexOf(base::HashKey(key)));", "",
+             "const KeyLock key_lock(key_locks_, KeyLocks::IndexOf(key.hash));", "",
              LSM, "ConcurrencyTest.NoUpdateIsLost*"),
     Sabotage("segment-grace", "a value segment is judged while writes into it are under way",
              "src/lsm/version/segment_tracker.cpp",

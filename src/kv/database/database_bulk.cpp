@@ -80,8 +80,8 @@ Status DatabaseImpl::WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pa
       outcome.Add(sizes);
     } else if (place.owner == rank_) {
       counters_.Add(DatabaseCounter::kPutsLocal);
-      outcome.Add(type == log::RecordType::kPut ? store_->Put(key, value, place.hash)
-                                                : store_->Delete(key, place.hash));
+      outcome.Add(type == log::RecordType::kPut ? store_->Put({key, place.hash}, value)
+                                                : store_->Delete({key, place.hash}));
     } else if (place.owner < 0 || place.owner >= size_) {
       outcome.Add(BadOwner(place.owner));
     } else {

@@ -29,7 +29,7 @@ Status DatabaseImpl::GetWithoutMessage(const Place& place, Slice key,
                                        const BufferAllocator& allocate, PairCache::Ticket* ticket) {
   if (place.owner == rank_) {
     counters_.Add(DatabaseCounter::kGetsLocal);
-    return store_->Get(key, place.hash, allocate);
+    return store_->Get({key, place.hash}, allocate);
   }
   if (place.owner < 0 || place.owner >= size_) [[unlikely]]
     return BadOwner(place.owner);

@@ -195,7 +195,7 @@ Status DatabaseImpl::PutAdmitted(Slice key, Slice value) {
   const Place place = Locate(key);
   if (place.owner != rank_) return WriteRemote(place, log::RecordType::kPut, key, value);
   counters_.Add(DatabaseCounter::kPutsLocal);
-  return store_->Put(key, value, place.hash);
+  return store_->Put({key, place.hash}, value);
 }
 
 Status DatabaseImpl::Delete(Slice key) {
@@ -209,7 +209,7 @@ Status DatabaseImpl::DeleteAdmitted(Slice key) {
   const Place place = Locate(key);
   if (place.owner != rank_) return WriteRemote(place, log::RecordType::kDelete, key, {});
   counters_.Add(DatabaseCounter::kPutsLocal);
-  return store_->Delete(key, place.hash);
+  return store_->Delete({key, place.hash});
 }
 
 Status DatabaseImpl::RegisterUpdate(uint32_t id, UpdateFunction function) {
@@ -246,7 +246,7 @@ Status DatabaseImpl::UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std
   const Place place = Locate(key);
   if (place.owner == rank_) {
     counters_.Add(DatabaseCounter::kUpdatesLocal);
-    return store_->Update(key, id, argument, place.hash, answer);
+    return store_->Update({key, place.hash}, id, argument, answer);
   }
   if (place.owner < 0 || place.owner >= size_) return BadOwner(place.owner);
   counters_.Add(DatabaseCounter::kUpdatesSequential);
@@ -264,7 +264,7 @@ Status DatabaseImpl::Update(Slice key, uint32_t id, Slice argument) {
   const Place place = Locate(key);
   if (place.owner == rank_) {
     counters_.Add(DatabaseCounter::kUpdatesLocal);
-    return store_->Update(key, id, argument, place.hash);
+    return store_->Update({key, place.hash}, id, argument);
   }
   // The number of the function, then the argument (docs/format/record.md).
   char small[kStackRecordBytes];

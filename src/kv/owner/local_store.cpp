@@ -55,18 +55,18 @@ LocalStore::LocalStore(std::shared_ptr<engine::StorageEngine> engine, uint64_t l
       rank_(rank),
       counters_(counters) {}
 
-Status LocalStore::Get(Slice key, uint64_t hash, const BufferAllocator& allocate) {
-  if (cache_.on()) return GetThroughCache(key, hash, allocate);
+Status LocalStore::Get(const base::HashedKey& key, const BufferAllocator& allocate) {
+  if (cache_.on()) return GetThroughCache(key, allocate);
   return engine_->Get(key, nullptr, allocate);
 }
 
-Status LocalStore::GetThroughCache(Slice key, uint64_t hash, const BufferAllocator& allocate) {
-  const PairCache::Ticket ticket = cache_.Look(hash);
+Status LocalStore::GetThroughCache(const base::HashedKey& key, const BufferAllocator& allocate) {
+  const PairCache::Ticket ticket = cache_.Look(key.hash);
   bool decided = false;
   const Status in_memory = neighbours_->GetFromMemory(key, allocate, &decided, nullptr);
   if (decided) return in_memory;
   base::SyncPoint("kv.local.not_in_memory");
-  const Status cached = cache_.Get(key, hash, ticket, allocate);
+  const Status cached = cache_.Get(key.key, key.hash, ticket, allocate);
   if (cached.code() != Code::kNotFound) {
     counters_->Add(DatabaseCounter::kLocalCacheHits);
     return cached;
@@ -77,18 +77,18 @@ Status LocalStore::GetThroughCache(Slice key, uint64_t hash, const BufferAllocat
     value_size = size;
     return at = allocate(size);
   });
-  if (status.ok()) cache_.Insert(key, Slice(at, value_size), hash, ticket);
+  if (status.ok()) cache_.Insert(key.key, Slice(at, value_size), key.hash, ticket);
   return status;
 }
 
-Status LocalStore::GetInGroup(Slice key, uint64_t hash, const BufferAllocator& allocate,
+Status LocalStore::GetInGroup(const base::HashedKey& key, const BufferAllocator& allocate,
                               std::optional<NamedTables>* tables) {
-  if (neighbours_ == nullptr) return Get(key, hash, allocate);
+  if (neighbours_ == nullptr) return Get(key, allocate);
   engine::TablesPosition position;
   bool decided = false;
   const Status status = neighbours_->GetFromMemory(key, allocate, &decided, &position);
   if (decided || status.code() != Code::kNotFound) return status;
-  if (position.has_base) return Get(key, hash, allocate);
+  if (position.has_base) return Get(key, allocate);
   *tables = NamedTables{position.store_id, position.edition};
   return status;
 }
@@ -121,9 +121,9 @@ Status LocalStore::RunUpdate(uint32_t id, Slice key, const Slice* present, Slice
       [&] { return (*function)(key, present, argument, updated, answer); });
 }
 
-Status LocalStore::Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
+Status LocalStore::Update(const base::HashedKey& key, uint32_t id, Slice argument,
                           std::string* answer, engine::WriteProgress* progress) {
-  const PairCache::WriteGuard guard(cache_, key, hash);
+  const PairCache::WriteGuard guard(cache_, key.key, key.hash);
   struct {
     const LocalStore* store;
     uint32_t id;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "base/hashed_key.h"
 #include "engine/storage_engine.h"
 #include "kv/owner/pair_cache.h"
 #include "kv/protocol/counters.h"
@@ -27,31 +28,31 @@ class LocalStore {
   LocalStore(std::shared_ptr<engine::StorageEngine> engine, uint64_t local_cache_bytes, int rank,
              DatabaseCounters* counters);
 
-  Status Put(Slice key, Slice value, uint64_t hash) {
-    const PairCache::WriteGuard guard(cache_, key, hash);
+  Status Put(const base::HashedKey& key, Slice value) {
+    const PairCache::WriteGuard guard(cache_, key.key, key.hash);
     return engine_->Put(key, value);
   }
-  Status Delete(Slice key, uint64_t hash) {
-    const PairCache::WriteGuard guard(cache_, key, hash);
+  Status Delete(const base::HashedKey& key) {
+    const PairCache::WriteGuard guard(cache_, key.key, key.hash);
     return engine_->Delete(key);
   }
   /// Copies the value into the memory that `allocate` gives. kNotFound: absent.
-  Status Get(Slice key, uint64_t hash, const BufferAllocator& allocate);
+  Status Get(const base::HashedKey& key, const BufferAllocator& allocate);
   /// For a rank that reads this one's tables by itself. Returns the value, or kNotFound: with the
   /// tables that may have it in `tables`, or with nothing there if the key is absent.
-  Status GetInGroup(Slice key, uint64_t hash, const BufferAllocator& allocate,
+  Status GetInGroup(const base::HashedKey& key, const BufferAllocator& allocate,
                     std::optional<NamedTables>* tables);
   /// Runs update `id`. Returns the function's result, except for kNotFound (nothing to write). Its
   /// answer goes to `answer`, unless that is null.
-  Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash,
+  Status Update(const base::HashedKey& key, uint32_t id, Slice argument,
                 std::string* answer = nullptr) {
     engine::WriteProgress progress;
-    return Update(key, id, argument, hash, answer, &progress);
+    return Update(key, id, argument, answer, &progress);
   }
 
   // For other ranks. If `progress` says that the write waits, it is unfinished: the same call with
   // the same arguments continues it.
-  Status Update(Slice key, uint32_t id, Slice argument, uint64_t hash, std::string* answer,
+  Status Update(const base::HashedKey& key, uint32_t id, Slice argument, std::string* answer,
                 engine::WriteProgress* progress);
   /// Records of another rank, one after another; what could not be applied of them goes into
   /// `failures`. kCorruption: they are no records.
@@ -78,7 +79,7 @@ class LocalStore {
   Status ApplyRest(Slice records, engine::WriteProgress* progress, ApplyFailures* failures);
   Status RunUpdate(uint32_t id, Slice key, const Slice* present, Slice argument,
                    std::string* updated, std::string* answer) const;
-  Status GetThroughCache(Slice key, uint64_t hash, const BufferAllocator& allocate);
+  Status GetThroughCache(const base::HashedKey& key, const BufferAllocator& allocate);
 
   const std::shared_ptr<engine::StorageEngine> engine_;
   engine::NeighbourReadable* const neighbours_;  ///< null: not this engine

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "base/hash.h"
 #include "engine/memory_engine_testing.h"
 #include "tests/support/status_asserts.h"
 
@@ -23,7 +22,7 @@ class PlainStore : public testing::Test {
 
   std::string Get(Slice key) {
     std::string value;
-    const Status status = store_.Get(key, base::HashKey(key), Into(&value));
+    const Status status = store_.Get(key, Into(&value));
     return status.ok() ? value : status.ToString();
   }
 
@@ -32,27 +31,26 @@ class PlainStore : public testing::Test {
 };
 
 TEST_F(PlainStore, WritesReadsAndUpdatesWithoutALocalCache) {
-  ASSERT_OK(store_.Put("key", "1", base::HashKey("key")));
+  ASSERT_OK(store_.Put("key", "1"));
   EXPECT_EQ(Get("key"), "1");
   ASSERT_OK(store_.updates().Register(
       7, [](Slice, const Slice* present, Slice argument, std::string* updated, std::string*) {
         *updated = std::string(*present) + std::string(argument);
         return Status();
       }));
-  ASSERT_OK(store_.Update("key", 7, "+", base::HashKey("key")));
+  ASSERT_OK(store_.Update("key", 7, "+"));
   EXPECT_EQ(Get("key"), "1+");
   EXPECT_EQ(store_.cache().capacity_bytes(), 0u);
 }
 
 TEST_F(PlainStore, AnswersAMemberOfItsGroupByTheValue) {
-  ASSERT_OK(store_.Put("key", "1", base::HashKey("key")));
+  ASSERT_OK(store_.Put("key", "1"));
   ASSERT_OK(store_.engine().Flush());
   std::string value;
   std::optional<NamedTables> tables;
-  ASSERT_OK(store_.GetInGroup("key", base::HashKey("key"), Into(&value), &tables));
+  ASSERT_OK(store_.GetInGroup("key", Into(&value), &tables));
   EXPECT_EQ(value, "1");
-  EXPECT_CODE(store_.GetInGroup("absent", base::HashKey("absent"), Into(&value), &tables),
-              Code::kNotFound);
+  EXPECT_CODE(store_.GetInGroup("absent", Into(&value), &tables), Code::kNotFound);
   EXPECT_FALSE(tables.has_value());
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/hash.h"
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
 #include "kv/protocol/wire.h"
@@ -158,15 +157,12 @@ Status OwnerService::Apply(Write& write, Slice request) {
 Status OwnerService::Update(Write& write, Slice request) {
   QUIRE_ASSIGN_OR_RETURN(const UpdateRequest update, DecodeUpdate(request));
   QUIRE_RETURN_IF_ERROR(CheckKeySize(update.key));
-  return store_->Update(update.key, update.id, update.argument, base::HashKey(update.key),
-                        &write.answer, &write.progress);
+  return store_->Update(update.key, update.id, update.argument, &write.answer, &write.progress);
 }
 
 Status OwnerService::GetOne(Slice key, bool in_group, const BufferAllocator& allocate,
                             std::optional<NamedTables>* tables) {
-  const uint64_t hash = base::HashKey(key);
-  return in_group ? store_->GetInGroup(key, hash, allocate, tables)
-                  : store_->Get(key, hash, allocate);
+  return in_group ? store_->GetInGroup(key, allocate, tables) : store_->Get(key, allocate);
 }
 
 Status OwnerService::Get(Slice request, bool in_group, std::string* answer) {

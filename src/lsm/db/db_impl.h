@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hashed_key.h"
 #include "lsm/db/db.h"
 #include "lsm/db/key_locks.h"
 #include "lsm/db/log_sync.h"
@@ -57,8 +58,8 @@ class DbImpl final : public Db {
   /// The rest of Db::Open, for a directory whose lock `lock` is.
   Status Start(std::unique_ptr<io::FileLock> lock, engine::OpenFlags flags);
 
-  Status Put(Slice key, Slice value) override;
-  Status Delete(Slice key) override;
+  Status Put(const base::HashedKey& key, Slice value) override;
+  Status Delete(const base::HashedKey& key) override;
   Status DeleteRange(Slice begin, Slice end) override;
   using engine::StorageEngine::Write;
   Status Write(const engine::WriteBatch& batch, engine::WriteProgress* progress) override;
@@ -67,12 +68,12 @@ class DbImpl final : public Db {
   Status Fill(Slice batch_bytes, engine::WriteProgress* progress) override;
   void DetachBackingStore() override;
   using engine::StorageEngine::Update;
-  Status Update(Slice key, const engine::UpdateFn& update,
+  Status Update(const base::HashedKey& key, const engine::UpdateFn& update,
                 engine::WriteProgress* progress) override;
   using engine::StorageEngine::Get;
-  Status Get(Slice key, const engine::Snapshot* snapshot,
+  Status Get(const base::HashedKey& key, const engine::Snapshot* snapshot,
              const BufferAllocator& allocate) const override;
-  Status GetFromMemory(Slice key, const BufferAllocator& allocate, bool* decided,
+  Status GetFromMemory(const base::HashedKey& key, const BufferAllocator& allocate, bool* decided,
                        engine::TablesPosition* tables) const override;
   std::unique_ptr<engine::Snapshot> NewSnapshot() override;
   std::unique_ptr<engine::Iterator> NewIterator(const engine::IteratorOptions& options) override;
@@ -99,7 +100,7 @@ class DbImpl final : public Db {
   // db_write.cpp
   Status CheckWrite(Slice key, uint64_t value_size) const;
   Status CheckOp(const engine::WriteOp& op) const;
-  Status WriteOne(log::RecordType type, Slice key, Slice value);
+  Status WriteOne(log::RecordType type, const base::HashedKey& key, Slice value);
   Status WriteGroup(const std::vector<engine::WriteOp>& ops, bool atomic,
                     engine::WriteProgress* progress);
   Status AddGroup(const std::vector<engine::WriteOp>& ops, bool atomic,
@@ -117,10 +118,10 @@ class DbImpl final : public Db {
   KeyLocks::Set LocksOf(const std::vector<engine::WriteOp>& ops) const;
 
   // db_update.cpp
-  Status GetAboveBackingStore(Slice key, uint64_t hash, const engine::Snapshot* snapshot,
+  Status GetAboveBackingStore(const base::HashedKey& key, const engine::Snapshot* snapshot,
                               const BufferAllocator& allocate,
                               std::shared_ptr<const engine::BackingStore>* base) const;
-  Status FindAboveBackingStore(Slice key, uint64_t hash, const engine::Snapshot* snapshot,
+  Status FindAboveBackingStore(const base::HashedKey& key, const engine::Snapshot* snapshot,
                                const BufferAllocator& allocate,
                                std::shared_ptr<const engine::BackingStore>* base,
                                LateValue* late) const;
@@ -129,24 +130,25 @@ class DbImpl final : public Db {
   Status AskBackingStore(Slice key, UpdateCall& call) const;
   uint64_t PinSources(IteratorSources* sources);
   uint64_t PinTables(IteratorSources* sources);
-  Status RunUpdate(Slice key, UpdateCall& call);
+  Status RunUpdate(const base::HashedKey& key, UpdateCall& call);
   struct UpdateOutcome {
     bool done = false;
     bool full = false;        // done, and the MemTable takes no more values
     uint64_t generation = 0;  // of the MemTable, unless the base is to be asked
   };
-  Status TryUpdate(Slice key, UpdateCall& call, UpdateOutcome* outcome);
-  Status LookForUpdate(Slice key, UpdateCall& call, const std::string** present, LateValue* late,
-                       bool* done) const;
-  Status AddUpdated(engine::WriteOp op, UpdateCall& call, UpdateOutcome* outcome);
+  Status TryUpdate(const base::HashedKey& key, UpdateCall& call, UpdateOutcome* outcome);
+  Status LookForUpdate(const base::HashedKey& key, UpdateCall& call, const std::string** present,
+                       LateValue* late, bool* done) const;
+  Status AddUpdated(engine::WriteOp op, uint64_t hash, UpdateCall& call, UpdateOutcome* outcome);
   Status AddLargeUpdated(const engine::WriteOp& op, UpdateCall& call, UpdateOutcome* outcome);
   class Applier;
 
   // db_read.cpp
-  Status Lookup(const Version& version, Slice key, uint64_t hash, uint64_t lsn, Found* found) const;
-  bool LookupMemory(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
+  Status Lookup(const Version& version, const base::HashedKey& key, uint64_t lsn,
+                Found* found) const;
+  bool LookupMemory(const Version& version, const base::HashedKey& key, uint64_t lsn,
                     Found* found) const;
-  Status LookupTables(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
+  Status LookupTables(const Version& version, const base::HashedKey& key, uint64_t lsn,
                       Found* found) const;
   Status ReadValue(const log::ValueRef& reference, const BufferAllocator& allocate) const;
   Status Deliver(const Found& found, const BufferAllocator& allocate, LateValue* late) const;

@@ -1,6 +1,5 @@
 // Lookups: MemTables newest first, then tables newest first, all of one Version.
 #include "base/epoch.h"
-#include "base/hash.h"
 #include "base/sync_point.h"
 #include "lsm/db/db_impl.h"
 #include "lsm/version/run_lookup.h"
@@ -22,36 +21,36 @@ class DbSnapshot final : public engine::Snapshot {
 
 }  // namespace
 
-bool DbImpl::LookupMemory(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
+bool DbImpl::LookupMemory(const Version& version, const base::HashedKey& key, uint64_t lsn,
                           Found* found) const {
   table::LookupResult& result = *found;
   found->memory = &version.active;
-  result = version.active->table().Get(key, hash, lsn);
+  result = version.active->table().Get(key.key, key.hash, lsn);
   for (size_t i = 0; found->state == table::KeyState::kAbsent && i < version.immutables.size();
        ++i) {
     found->memory = &version.immutables[i];
-    result = version.immutables[i]->table().Get(key, hash, lsn);
+    result = version.immutables[i]->table().Get(key.key, key.hash, lsn);
   }
   return found->state != table::KeyState::kAbsent;
 }
 
-Status DbImpl::LookupTables(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
+Status DbImpl::LookupTables(const Version& version, const base::HashedKey& key, uint64_t lsn,
                             Found* found) const {
   FilterCounts counts;
   found->memory = nullptr;
-  const Status status = LookupRuns(version.runs, key, hash, lsn, found, &counts);
+  const Status status = LookupRuns(version.runs, key.key, key.hash, lsn, found, &counts);
   if (counts.skips != 0) counters_.Add(StorageCounter::kFilterSkips, counts.skips);
   if (counts.misses != 0) counters_.Add(StorageCounter::kFilterFalse, counts.misses);
   return status;
 }
 
-Status DbImpl::Lookup(const Version& version, Slice key, uint64_t hash, uint64_t lsn,
+Status DbImpl::Lookup(const Version& version, const base::HashedKey& key, uint64_t lsn,
                       Found* found) const {
-  if (LookupMemory(version, key, hash, lsn, found)) {
+  if (LookupMemory(version, key, lsn, found)) {
     counters_.Add(StorageCounter::kMemoryHits, 1);
     return Status();
   }
-  QUIRE_RETURN_IF_ERROR(LookupTables(version, key, hash, lsn, found));
+  QUIRE_RETURN_IF_ERROR(LookupTables(version, key, lsn, found));
   if (found->state != table::KeyState::kAbsent) counters_.Add(StorageCounter::kTableHits, 1);
   return Status();
 }
@@ -78,19 +77,18 @@ Status DbImpl::Deliver(const Found& found, const BufferAllocator& allocate, Late
   return ReadValue(*std::exchange(late->reference, std::nullopt), allocate);
 }
 
-Status DbImpl::Get(Slice key, const engine::Snapshot* snapshot,
+Status DbImpl::Get(const base::HashedKey& key, const engine::Snapshot* snapshot,
                    const BufferAllocator& allocate) const {
-  if (key.empty() || key.size() > log::kKeyBytesMax) {
+  if (key.key.empty() || key.key.size() > log::kKeyBytesMax) {
     return Status(Code::kInvalidArgument,
-                  "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
+                  "a key of " + std::to_string(key.key.size()) + " bytes; keys have 1 to 65536");
   }
-  const uint64_t hash = base::HashKey(key);
   while (true) {
     std::shared_ptr<const engine::BackingStore> base;
-    const Status status = GetAboveBackingStore(key, hash, snapshot, allocate, &base);
+    const Status status = GetAboveBackingStore(key, snapshot, allocate, &base);
     if (base == nullptr) return status;
     // It may open files and replay logs: outside of the guard.
-    const Status below = base->Get(key, allocate);
+    const Status below = base->Get(key.key, allocate);
     if (below.ok() || below.code() == Code::kNotFound || HasBackingStore()) return below;
     // It went meanwhile, since all that it had is here.
   }
@@ -102,27 +100,28 @@ bool DbImpl::HasBackingStore() const {
 }
 
 // *base: to be asked, as nothing is known here.
-Status DbImpl::GetAboveBackingStore(Slice key, uint64_t hash, const engine::Snapshot* snapshot,
+Status DbImpl::GetAboveBackingStore(const base::HashedKey& key, const engine::Snapshot* snapshot,
                                     const BufferAllocator& allocate,
                                     std::shared_ptr<const engine::BackingStore>* base) const {
   LateValue late;
-  QUIRE_RETURN_IF_ERROR(FindAboveBackingStore(key, hash, snapshot, allocate, base, &late));
+  QUIRE_RETURN_IF_ERROR(FindAboveBackingStore(key, snapshot, allocate, base, &late));
   return resolver_.ResolveLate(late, allocate);
 }
 
-Status DbImpl::FindAboveBackingStore(Slice key, uint64_t hash, const engine::Snapshot* snapshot,
+Status DbImpl::FindAboveBackingStore(const base::HashedKey& key, const engine::Snapshot* snapshot,
                                      const BufferAllocator& allocate,
                                      std::shared_ptr<const engine::BackingStore>* base,
                                      LateValue* late) const {
   const base::EpochGuard guard;
   const Version& version = versions_.Load();
   // Slots and filters are on their way from memory while the MemTables are looked into.
-  version.active->table().Prefetch(hash);
-  for (const auto& immutable : version.immutables) immutable->table().Prefetch(hash);
-  for (const std::shared_ptr<const Run>& run : version.runs) run->Find(key)->PrefetchFilter(hash);
+  version.active->table().Prefetch(key.hash);
+  for (const auto& immutable : version.immutables) immutable->table().Prefetch(key.hash);
+  for (const std::shared_ptr<const Run>& run : version.runs)
+    run->Find(key.key)->PrefetchFilter(key.hash);
   Found found;
   QUIRE_RETURN_IF_ERROR(
-      Lookup(version, key, hash, snapshot == nullptr ? kMaxLsn : snapshot->lsn(), &found));
+      Lookup(version, key, snapshot == nullptr ? kMaxLsn : snapshot->lsn(), &found));
   if (found.state == table::KeyState::kAbsent && version.base != nullptr) {
     *base = version.base;
     return Status(Code::kNotFound);
@@ -130,15 +129,14 @@ Status DbImpl::FindAboveBackingStore(Slice key, uint64_t hash, const engine::Sna
   return Deliver(found, allocate, late);
 }
 
-Status DbImpl::GetFromMemory(Slice key, const BufferAllocator& allocate, bool* decided,
-                             engine::TablesPosition* tables) const {
-  const uint64_t hash = base::HashKey(key);
+Status DbImpl::GetFromMemory(const base::HashedKey& key, const BufferAllocator& allocate,
+                             bool* decided, engine::TablesPosition* tables) const {
   LateValue late;
   {
     const base::EpochGuard guard;
     const Version& version = versions_.Load();
     Found found;
-    *decided = LookupMemory(version, key, hash, kMaxLsn, &found);
+    *decided = LookupMemory(version, key, kMaxLsn, &found);
     if (tables != nullptr) *tables = {opened_.store_id, version.edition, version.base != nullptr};
     QUIRE_RETURN_IF_ERROR(Deliver(found, allocate, &late));
   }

@@ -61,7 +61,8 @@ struct DbImpl::UpdateCall {
   }
 };
 
-Status DbImpl::Update(Slice key, const engine::UpdateFn& update, engine::WriteProgress* progress) {
+Status DbImpl::Update(const base::HashedKey& key, const engine::UpdateFn& update,
+                      engine::WriteProgress* progress) {
   key_locks_.Enable();
   QUIRE_RETURN_IF_ERROR(room_.GoOn(progress));
   UpdateCall call;
@@ -71,16 +72,16 @@ Status DbImpl::Update(Slice key, const engine::UpdateFn& update, engine::WritePr
   return call.lsn == 0 ? Status() : Committed(call.user_bytes, call.lsn);
 }
 
-Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
-  const Status checked = CheckWrite(key, 0);
+Status DbImpl::RunUpdate(const base::HashedKey& key, UpdateCall& call) {
+  const Status checked = CheckWrite(key.key, 0);
   if (!checked.ok()) return call.Refuse(checked);
   call.base.reset();
   call.base_asked = false;
   while (true) {
     UpdateOutcome outcome;
-    if (call.base != nullptr) QUIRE_RETURN_IF_ERROR(AskBackingStore(key, call));
+    if (call.base != nullptr) QUIRE_RETURN_IF_ERROR(AskBackingStore(key.key, call));
     {
-      const KeyLock key_lock(key_locks_, KeyLocks::IndexOf(base::HashKey(key)));
+      const KeyLock key_lock(key_locks_, KeyLocks::IndexOf(key.hash));
       QUIRE_RETURN_IF_ERROR(TryUpdate(key, call, &outcome));
     }
     if (outcome.full) room_.RotateEarly(outcome.generation, call.progress->may_wait);
@@ -92,13 +93,13 @@ Status DbImpl::RunUpdate(Slice key, UpdateCall& call) {
 
 // Under the key's lock. Other writes of the key need it too, so what is newest stays newest: the
 // function runs, and a large value is stored, without a guard, for which others would wait.
-Status DbImpl::TryUpdate(Slice key, UpdateCall& call, UpdateOutcome* outcome) {
+Status DbImpl::TryUpdate(const base::HashedKey& key, UpdateCall& call, UpdateOutcome* outcome) {
   call.lsn = 0;
   const std::string* found = nullptr;
   LateValue late;
   QUIRE_RETURN_IF_ERROR(LookForUpdate(key, call, &found, &late, &outcome->done));
   if (outcome->done || call.base != nullptr) return Status();
-  if (call.fill != nullptr) return AddUpdated(*call.fill, call, outcome);
+  if (call.fill != nullptr) return AddUpdated(*call.fill, key.hash, call, outcome);
   QUIRE_RETURN_IF_ERROR(resolver_.ResolveLate(late, call.Place()));
   late = {};  // nothing is pinned while the function runs
   if (found != nullptr) call.present_slice = *found;
@@ -106,13 +107,13 @@ Status DbImpl::TryUpdate(Slice key, UpdateCall& call, UpdateOutcome* outcome) {
   if (!call.Ran(present)) {
     bool write = false;
     call.progress->updated.clear();
-    const Status ran = call.Run(key, present, &write);
+    const Status ran = call.Run(key.key, present, &write);
     if (!ran.ok()) return call.Refuse(ran);
     outcome->done = !write;
     if (!write) return Status();
   }
-  QUIRE_RETURN_IF_ERROR(
-      AddUpdated({log::RecordType::kPut, key, call.progress->updated}, call, outcome));
+  QUIRE_RETURN_IF_ERROR(AddUpdated({log::RecordType::kPut, key.key, call.progress->updated},
+                                   key.hash, call, outcome));
   if (!outcome->done) call.Remember(present);
   return Status();
 }
@@ -120,12 +121,12 @@ Status DbImpl::TryUpdate(Slice key, UpdateCall& call, UpdateOutcome* outcome) {
 // Where the value is that the function sees (null: it is absent), and whether it is still to be
 // read. Nothing of it if the base is to be asked first (call.base). `done`: the key is known, and
 // what would be filled in is older.
-Status DbImpl::LookForUpdate(Slice key, UpdateCall& call, const std::string** present,
-                             LateValue* late, bool* done) const {
+Status DbImpl::LookForUpdate(const base::HashedKey& key, UpdateCall& call,
+                             const std::string** present, LateValue* late, bool* done) const {
   const base::EpochGuard guard;
   const Version& version = versions_.Load();
   Found found;
-  QUIRE_RETURN_IF_ERROR(Lookup(version, key, base::HashKey(key), kMaxLsn, &found));
+  QUIRE_RETURN_IF_ERROR(Lookup(version, key, kMaxLsn, &found));
   const bool nowhere = found.state == table::KeyState::kAbsent;
   if (call.fill != nullptr) {
     *done = !nowhere;
@@ -154,7 +155,8 @@ Status DbImpl::AskBackingStore(Slice key, UpdateCall& call) const {
   return call.base_asked || !HasBackingStore() ? Status() : status;
 }
 
-Status DbImpl::AddUpdated(engine::WriteOp op, UpdateCall& call, UpdateOutcome* outcome) {
+Status DbImpl::AddUpdated(engine::WriteOp op, uint64_t hash, UpdateCall& call,
+                          UpdateOutcome* outcome) {
   const Status checked = CheckWrite(op.key, op.value.size());
   if (!checked.ok()) return call.Refuse(checked);
   call.user_bytes = op.key.size() + op.value.size();
@@ -169,7 +171,7 @@ Status DbImpl::AddUpdated(engine::WriteOp op, UpdateCall& call, UpdateOutcome* o
   const bool separated = separator_.Separates(op);
   const bool may_add = !separated || !separator_.IsFull(*version.active);
   if (separated && may_add) QUIRE_RETURN_IF_ERROR(separator_.Separate(&op, &reference));
-  outcome->done = may_add && version.active->table().Add(op, &call.lsn);
+  outcome->done = may_add && version.active->table().Add(op, hash, &call.lsn);
   outcome->full = outcome->done && separated && separator_.Count(*version.active, value_bytes);
   return Status();
 }

@@ -26,17 +26,19 @@ Status DbImpl::CheckOp(const engine::WriteOp& op) const {
   return op.type == log::RecordType::kRangeDelete ? separator_.CheckRange(op) : Status();
 }
 
-Status DbImpl::Put(Slice key, Slice value) {
+Status DbImpl::Put(const base::HashedKey& key, Slice value) {
   return WriteOne(log::RecordType::kPut, key, value);
 }
 
-Status DbImpl::Delete(Slice key) { return WriteOne(log::RecordType::kDelete, key, {}); }
+Status DbImpl::Delete(const base::HashedKey& key) {
+  return WriteOne(log::RecordType::kDelete, key, {});
+}
 
-Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
-  QUIRE_RETURN_IF_ERROR(CheckWrite(key, value.size()));
+Status DbImpl::WriteOne(log::RecordType type, const base::HashedKey& key, Slice value) {
+  QUIRE_RETURN_IF_ERROR(CheckWrite(key.key, value.size()));
   if (value.size() >= kHoldUpBytes) {
     engine::WriteProgress progress;
-    return WriteGroup({{type, key, value}}, false, &progress);
+    return WriteGroup({{type, key.key, value}}, false, &progress);
   }
   while (true) {
     uint64_t lsn = 0;
@@ -46,19 +48,18 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
       // From the value's place to the record that refers to it under one guard: a value segment is
       // judged dead only after a grace period.
       const bool locked = key_locks_.enabled();
-      const KeyLock key_lock = locked
-                                   ? KeyLock(key_locks_, KeyLocks::IndexOf(base::HashKey(key)))
-                                   : KeyLock();
+      const KeyLock key_lock =
+          locked ? KeyLock(key_locks_, KeyLocks::IndexOf(key.hash)) : KeyLock();
       const base::EpochGuard guard;
       if (!locked && key_locks_.enabled()) continue;
       const Version& version = versions_.Load();
-      engine::WriteOp op{type, key, value};
+      engine::WriteOp op{type, key.key, value};
       log::ValueRef reference;
       const bool separated = separator_.Separates(op);
       const bool may_add = !separated || !separator_.IsFull(*version.active);
       if (separated && may_add) QUIRE_RETURN_IF_ERROR(separator_.Separate(&op, &reference));
       base::SyncPoint("lsm.write.stored");
-      added = may_add && version.active->table().Add(op, &lsn);
+      added = may_add && version.active->table().Add(op, key.hash, &lsn);
       if (!added || (separated && separator_.Count(*version.active, value.size()))) {
         full_generation = version.active->generation();
       }
@@ -68,7 +69,7 @@ Status DbImpl::WriteOne(log::RecordType type, Slice key, Slice value) {
       continue;
     }
     if (full_generation != 0) room_.RotateEarly(full_generation, true);
-    return Committed(key.size() + value.size(), lsn);
+    return Committed(key.key.size() + value.size(), lsn);
   }
 }
 

@@ -15,7 +15,7 @@ namespace quire::lsm {
 
 class Cleaner {
  public:
-  /// Both outlive this; `parts` are complete before the first call. Failures are logged by `health`.
+  /// Both outlive this; `parts` are complete before the first call. `health` logs failures.
   Cleaner(const JobParts& parts, const WriteHealth& health) : parts_(parts), health_(health) {}
   Cleaner(const Cleaner&) = delete;
   Cleaner& operator=(const Cleaner&) = delete;

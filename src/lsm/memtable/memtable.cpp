@@ -117,10 +117,9 @@ MemTable::MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint
 
 MemTable::~MemTable() = default;
 
-bool MemTable::Add(const engine::WriteOp& op, uint64_t* lsn) {
+bool MemTable::Add(const engine::WriteOp& op, uint64_t hash, uint64_t* lsn) {
   index_->tail.PrepareToReserve();
   const bool range_delete = op.type == log::RecordType::kRangeDelete;
-  const uint64_t hash = base::HashKey(op.key);
   IndexSlot& slot = slots_[hash & mask_];
   __builtin_prefetch(&slot, 1);
   if (range_delete && TooManyRangeDeletes()) {

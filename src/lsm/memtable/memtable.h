@@ -20,6 +20,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/hash.h"
 #include "engine/write_batch.h"
 #include "log/record.h"
 #include "log/segment.h"
@@ -71,7 +72,11 @@ class MemTable {
   /// Appends and indexes one record. False: no room (segment or index). The MemTable is closed:
   /// rotate and try again; or it is empty and open: RoomFailure() says why it cannot hold the
   /// record, and no other would. `lsn` (may be null) gets the record's.
-  [[nodiscard]] bool Add(const engine::WriteOp& op, uint64_t* lsn);
+  [[nodiscard]] bool Add(const engine::WriteOp& op, uint64_t* lsn) {
+    return Add(op, base::HashKey(op.key), lsn);
+  }
+  /// The same if the key's hash is known.
+  [[nodiscard]] bool Add(const engine::WriteOp& op, uint64_t hash, uint64_t* lsn);
   /// The same for several, in order, one after another in the segment. `atomic`: all are seen, and
   /// recovered, or none. False: none was stored.
   [[nodiscard]] bool AddBatch(const std::vector<engine::WriteOp>& ops, bool atomic,
