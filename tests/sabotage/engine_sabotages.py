@@ -49,6 +49,11 @@ ENGINE_SABOTAGES = [
              "  const uint64_t end = tail.tail.fetch_or(SegmentTail::kClosed) &\n"
              "      SegmentTail::kOffset;",
              "quire_log_test", "SegmentTail.AReservationThat*"),
+    Sabotage("capture-in-doubt", "a capture is taken of what the manifest may not name",
+             "src/lsm/version/version_set.cpp",
+             "  QUIRE_RETURN_IF_ERROR(CheckCertain());\n  // First the floor: the segments below",
+             "  // First the floor: the segments below",
+             "quire_lsm_test", "Faults.NoCapture*"),
     Sabotage("begun-too-large", "a writer seals more than a header can claim",
              "src/log/record.cpp", "|| size > kSealedBytesMax) return 0;", ") return 0;",
              "quire_log_test", "Record.OnlyWhatAHeader*"),

@@ -165,13 +165,17 @@ Status VersionSet::InDoubt(const Status& why) {
   return Status(Code::kIo, cause + "; whether the new manifest counts is not known");
 }
 
+// Nothing may be built on what readers here see: the manifest may be another one's.
+Status VersionSet::CheckCertain() const {
+  if (!in_doubt()) return Status();
+  return Status(Code::kReadOnly, "after a failure it is not known which manifest counts in " +
+                                     directory_ + "; reopen it when the cause is gone");
+}
+
 Status VersionSet::Publish(const RunEdit& edit) {
   base::SyncPoint("lsm.publish.before");
   const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
-  if (in_doubt_.load(std::memory_order_acquire)) {
-    return Status(Code::kReadOnly, "after a failure it is not known which manifest counts in " +
-                                       directory_ + "; reopen it when the cause is gone");
-  }
+  QUIRE_RETURN_IF_ERROR(CheckCertain());
   // First the floor, then what lies below it: none there is missing from the list.
   const uint64_t open_floor = values_->open_floor();
   LookAtSegments();
@@ -251,6 +255,7 @@ void VersionSet::InstallLocked(std::shared_ptr<Version> next) noexcept {
 
 Result<Moment> VersionSet::Now() {
   const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
+  QUIRE_RETURN_IF_ERROR(CheckCertain());
   // First the floor: the segments below it are seen as closed.
   Moment moment{nullptr, manifest_, segments_.Protect(values_->open_floor())};
   LookAtSegments();

@@ -136,7 +136,8 @@ class VersionSet {
   bool in_doubt() const { return in_doubt_.load(std::memory_order_acquire); }
   /// Looks what became of the value segments. No publication comes in between.
   void ObserveSegments();
-  /// This moment of the database. kCorruption: a value segment is missing that a table refers to.
+  /// This moment of the database. kReadOnly: it is not known which manifest counts. kCorruption: a
+  /// value segment is missing that a table refers to.
   Result<Moment> Now();
   /// Fills in the sizes of segments that were open then, and are sealed by now.
   void FillSizes(std::vector<StoredSegment>* segments);
@@ -161,6 +162,7 @@ class VersionSet {
   static SegmentUses UsesOf(const std::vector<std::shared_ptr<const Run>>& runs);
   Status WriteManifest(const Manifest& manifest, uint64_t previous_epoch);
   Status InDoubt(const Status& why);
+  Status CheckCertain() const;
   Manifest NextManifest(const RunEdit& edit, const std::vector<std::shared_ptr<const Run>>& runs,
                         uint64_t open_floor) const;
   void LookAtSegments();
