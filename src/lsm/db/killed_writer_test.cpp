@@ -135,11 +135,12 @@ TEST(KilledWriter, LeavesAPieceThatAReplayStepsOver) {
 // writer's record lies behind it.
 class KilledBeforeTheFirstStore : public base::SyncPointListener {
  public:
-  explicit KilledBeforeTheFirstStore(MemTable* table) : table_(*table) {}
+  KilledBeforeTheFirstStore(MemTable* table, uint64_t later_bytes)
+      : table_(*table), later_(later_bytes, 'l') {}
   void Reach(const char* name) override {
     if (std::strcmp(name, "lsm.record.unsealed") != 0 || reached_.exchange(true)) return;
     std::thread([this] {
-      if (table_.Add({RecordType::kPut, "later", std::string(10'000, 'l')}, nullptr)) {
+      if (table_.Add({RecordType::kPut, "later", later_}, nullptr)) {
         ::kill(::getpid(), SIGKILL);
       }
     }).join();
@@ -147,13 +148,14 @@ class KilledBeforeTheFirstStore : public base::SyncPointListener {
 
  private:
   MemTable& table_;
+  const std::string later_;
   std::atomic<bool> reached_{false};
 };
 
 TEST(KilledWriter, LeavesNothingBehindThatHidesLaterRecords) {
   const Slice stale = DeadlyValue();
   for (const uint64_t bytes : {64 << 10, 16 << 20}) {
-    for (const uint64_t value_bytes : {100, 900, 30'000}) {
+    for (const uint64_t value_bytes : {uint64_t{100}, uint64_t{900}, bytes / 16}) {
       SCOPED_TRACE(std::to_string(value_bytes) + " bytes in a segment of " + std::to_string(bytes));
       log::SegmentHeader header;
       header.generation = 7;
@@ -161,19 +163,21 @@ TEST(KilledWriter, LeavesNothingBehindThatHidesLaterRecords) {
       header.boot_id = kBootId;
       char* const index = Memory(IndexBytes(bytes));
       char* const data = Memory(bytes);
-      std::memcpy(data + 4096 + 12, stale.data(), std::min(bytes / 2, stale.size() / 2));
+      const uint64_t piece = std::min(bytes / 2, kValueBytes / 2);
+      for (uint64_t at = 4096 + 12; at + piece < bytes; at += piece) {
+        std::memcpy(data + at, stale.data(), piece);
+      }
       log::EncodeSegmentHeader(header, data);
       DieIn([&] {
         MemTable table(index, data, bytes, header.generation, 0, nullptr);
         if (!table.Add({RecordType::kPut, "acknowledged", "1"}, nullptr)) return;
-        KilledBeforeTheFirstStore killed(&table);
+        KilledBeforeTheFirstStore killed(&table, bytes / 16);
         const base::ScopedSyncPoints installed(&killed);
         static_cast<void>(
             table.Add({RecordType::kPut, "bbbb", std::string(value_bytes, 'b')}, nullptr));
       });
       // As an owner marks it.
-      log::MarkReserved(data, header.generation,
-                        std::min<uint64_t>(bytes, 4096 + 8192 + 200 + value_bytes + 10'000));
+      log::MarkReserved(data, header.generation, 4096 + 8192 + 200 + value_bytes + bytes / 16);
       for (const uint64_t boot : {kBootId, kBootId + 1}) {
         std::vector<std::string> keys;
         const auto report =
