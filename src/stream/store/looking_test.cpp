@@ -256,7 +256,7 @@ TEST_F(Tending, IsNamedWhereItDoesNotGiveWayForAMinute) {
   stopped.AwaitReached();
   const Status refused = Own(*disk_).status();
   EXPECT_CODE(refused, Code::kBusy);
-  EXPECT_THAT(refused.message(), HasSubstr("pid " + std::to_string(::getpid())));
+  EXPECT_THAT(refused.message(), HasSubstr("process " + std::to_string(::getpid())));
   EXPECT_THAT(refused.message(), HasSubstr("only tends it"));
   EXPECT_THAT(refused.message(), HasSubstr("kill -CONT"));
   stopped.LetGo();
