@@ -17,7 +17,7 @@ uint64_t UserBytes(const std::vector<engine::WriteOp>& ops) {
 }  // namespace
 
 Status DbImpl::CheckWrite(Slice key, uint64_t value_size) const {
-  QUIRE_RETURN_IF_ERROR(separator_.CheckSizes(key, value_size));
+  if (!separator_.Fits(key, value_size)) return separator_.RefusalOf(key, value_size);
   return health_.refused() ? health_.WriteStatus() : Status();
 }
 

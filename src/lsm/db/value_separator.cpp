@@ -20,7 +20,7 @@ Slice ReferenceBytes(const log::ValueRef& reference) {
 
 }  // namespace
 
-Status ValueSeparator::CheckSizes(Slice key, uint64_t value_size) const {
+Status ValueSeparator::RefusalOf(Slice key, uint64_t value_size) const {
   if (key.empty() || key.size() > log::kKeyBytesMax) {
     return Status(Code::kInvalidArgument,
                   "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
@@ -29,13 +29,9 @@ Status ValueSeparator::CheckSizes(Slice key, uint64_t value_size) const {
     return Status(Code::kInvalidArgument, "a value of " + std::to_string(value_size) +
                                               " bytes; values have at most 4294967295");
   }
-  const uint64_t inline_bytes = std::min<uint64_t>(value_size, sizeof(log::ValueRef));
-  if (log::RecordSize(key.size(), inline_bytes) > record_bytes_max_) {
-    return Status(Code::kInvalidArgument,
-                  "a key of " + std::to_string(key.size()) + " bytes does not fit a MemTable of " +
-                      std::to_string(options_.memtable_bytes) + ": raise memtable_bytes");
-  }
-  return Status();
+  return Status(Code::kInvalidArgument,
+                "a key of " + std::to_string(key.size()) + " bytes does not fit a MemTable of " +
+                    std::to_string(options_.memtable_bytes) + ": raise memtable_bytes");
 }
 
 Status ValueSeparator::CheckRange(const engine::WriteOp& op) const {

@@ -9,6 +9,7 @@
 ///            then its value segment is not judged dead.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -57,10 +58,14 @@ class ValueSeparator {
 
   /// Bytes of the largest record, or atomic batch, that fits a MemTable.
   uint64_t record_bytes_max() const { return record_bytes_max_; }
-  /// Returns kInvalidArgument if no MemTable takes a key and a value of these sizes.
-  Status CheckSizes(Slice key, uint64_t value_size) const;
-  /// Returns kInvalidArgument if no MemTable or table takes this range tombstone, whose begin
-  /// CheckSizes has checked.
+  /// Whether a MemTable takes a key and a value of these sizes; if not, RefusalOf says why.
+  bool Fits(Slice key, uint64_t value_size) const {
+    return !key.empty() && key.size() <= log::kKeyBytesMax && value_size <= log::kValueBytesMax &&
+           RecordBytesAtLeast(key, value_size) <= record_bytes_max_;
+  }
+  /// Returns the kInvalidArgument of a key and a value that do not fit.
+  Status RefusalOf(Slice key, uint64_t value_size) const;
+  /// Returns kInvalidArgument if no MemTable or table takes this range tombstone, whose begin fits.
   Status CheckRange(const engine::WriteOp& op) const;
 
   /// Whether the operation's value stands apart from its key.
@@ -102,6 +107,11 @@ class ValueSeparator {
   Status Append(Slice key, Slice value, log::ValueRef* reference);
 
  private:
+  // Bytes of a record if its value stands apart, should that be the smaller one.
+  static uint64_t RecordBytesAtLeast(Slice key, uint64_t value_size) {
+    return log::RecordSize(key.size(), std::min<uint64_t>(value_size, sizeof(log::ValueRef)));
+  }
+
   // A record that would take more of a MemTable than this keeps its value apart, whatever its size.
   static constexpr uint64_t kRecordShareMax = 4;
 
