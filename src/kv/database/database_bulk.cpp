@@ -47,18 +47,18 @@ Status DatabaseImpl::WriteEach(size_t count, const WriteOne& write_one) {
 }
 
 Status DatabaseImpl::PutMany(const std::vector<std::pair<Slice, Slice>>& pairs) {
-  const WriteCall call(*this, kOpen | kMayPut);
+  const Admission::WriteCall call(admission_, Admission::kPut);
   QUIRE_RETURN_IF_ERROR(call.admitted());
-  if (sequential() && size_ > 1) return WriteGrouped(pairs, log::RecordType::kPut);
+  if (admission_.sequential() && size_ > 1) return WriteGrouped(pairs, log::RecordType::kPut);
   // Staged writes travel in messages of many anyway.
   return WriteEach(pairs.size(),
                    [&](size_t i) { return PutAdmitted(pairs[i].first, pairs[i].second); });
 }
 
 Status DatabaseImpl::DeleteMany(const std::vector<Slice>& keys) {
-  const WriteCall call(*this, kOpen | kMayPut);
+  const Admission::WriteCall call(admission_, Admission::kPut);
   QUIRE_RETURN_IF_ERROR(call.admitted());
-  if (!sequential() || size_ == 1) {
+  if (!admission_.sequential() || size_ == 1) {
     return WriteEach(keys.size(), [&](size_t i) { return DeleteAdmitted(keys[i]); });
   }
   std::vector<std::pair<Slice, Slice>> pairs;
@@ -95,7 +95,7 @@ Status DatabaseImpl::WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pa
 }
 
 Status DatabaseImpl::Write(const Batch& batch) {
-  const WriteCall call(*this, kOpen | kMayPut);
+  const Admission::WriteCall call(admission_, Admission::kPut);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   engine::WriteBatch local;
   OwnerBatchWriter writer(context_->exchange.get(), number_, WireOperation::kWrite);
@@ -130,7 +130,7 @@ Status DatabaseImpl::Write(const Batch& batch) {
 
 Status DatabaseImpl::GetMany(const std::vector<Slice>& keys, std::vector<std::string>* values,
                              std::vector<bool>* found) {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayGet));
+  QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kGet));
   values->assign(keys.size(), std::string());
   found->assign(keys.size(), false);
   std::vector<Status> statuses(keys.size());

@@ -78,7 +78,7 @@ class DatabaseImpl::FenceReport {
 };
 
 Status DatabaseImpl::Fence() {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
   FenceReport report(*this);
   Status found = report.Run();
   report.Tell();
@@ -86,12 +86,12 @@ Status DatabaseImpl::Fence() {
 }
 
 Status DatabaseImpl::Flush() {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
   return store_->engine().Flush();
 }
 
 Status DatabaseImpl::Barrier(Level level) {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
   FenceReport report(*this);
   Status fenced = base::OrOutOfMemory([&] { return report.Run(); });
   if (!IsLevel(level)) {
@@ -109,7 +109,7 @@ Status DatabaseImpl::Barrier(Level level) {
 
 Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
                                                         const CheckpointOptions& options) {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
   const CheckpointNumbers numbers = {context_->TakeNumber(), context_->TakeNumber()};
   return runtime::Together(*context_->exchange,
                            [&] { return BeginCheckpoint(numbers, path, options); });
@@ -146,48 +146,42 @@ Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNum
 }
 
 Status DatabaseImpl::SetConsistency(Consistency consistency) {
-  return ChangeMode(protection_, consistency);
+  return ChangeMode({admission_.mode().protection, consistency});
 }
 
 Status DatabaseImpl::Protect(Protection protection) {
-  return ChangeMode(protection, consistency_);
+  return ChangeMode({protection, admission_.mode().consistency});
 }
 
-Status DatabaseImpl::ChangeMode(Protection protection, Consistency consistency) {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
-  const bool known = IsProtection(protection) && IsConsistency(consistency);
-  const uint32_t before = allowed_.load();
-  const uint32_t after = known ? AllowedBy(protection, consistency) : before;
+Status DatabaseImpl::ChangeMode(const Admission::Mode& mode) {
+  QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
+  const bool known = IsProtection(mode.protection) && IsConsistency(mode.consistency);
   // Until all ranks are here, only what is allowed both before and after; what was admitted before
   // ends first, or it would land in the phase that forbids it; and no rank may trust pairs that
   // another may already change.
-  allowed_.store((before & after) | (before & kSequential) | kChanging);
+  admission_.BeginChange(known ? mode : admission_.mode());
   base::SyncPoint("kv.mode.closed");
   remote_gets_->cache().SetOn(false);
   FenceReport report(*this);
   Status fenced = base::OrOutOfMemory([&] {
-    const Status written = AwaitWrites();
+    const Status written = admission_.AwaitWrites();
     base::SyncPoint("kv.mode.written");
     const Status sent = report.Run();
     return written.ok() ? sent : written;
   });
   if (!known) {
-    fenced = Status(Code::kInvalidArgument, "there is no protection " + NumberOf(protection) +
-                                                " or no consistency " + NumberOf(consistency));
+    fenced = Status(Code::kInvalidArgument, "there is no protection " + NumberOf(mode.protection) +
+                                                " or no consistency " + NumberOf(mode.consistency));
   }
   const Status agreed = report.Told(runtime::Together(*context_->exchange, [&] {
     return runtime::AgreeOn(*context_->exchange, fenced,
-                            NumberOf(protection) + "/" + NumberOf(consistency),
+                            NumberOf(mode.protection) + "/" + NumberOf(mode.consistency),
                             "the protection or consistency asked for");
   }));
-  if (agreed.ok()) {
-    protection_ = protection;
-    consistency_ = consistency;
-  }
   base::SyncPoint("kv.mode.agreed");
-  allowed_.store(agreed.ok() ? after : before);
+  admission_.EndChange(agreed.ok() ? mode : admission_.mode());
   base::SyncPoint("kv.mode.opened");
-  SwitchCaches(protection_);
+  SwitchCaches(admission_.mode().protection);
   return agreed;
 }
 
@@ -202,7 +196,7 @@ void DatabaseImpl::SwitchCaches(Protection protection) {
 }
 
 std::unique_ptr<LocalIterator> DatabaseImpl::NewLocalIterator() {
-  const Status admitted = Admit(kOpen | kMayGet);
+  const Status admitted = admission_.Admit(Admission::kGet);
   if (!admitted.ok()) return NewFailedIterator(admitted);
   return iterators_.New(context_->executor, store_->shared_engine());
 }
@@ -221,7 +215,7 @@ Status DatabaseImpl::FlushToClose() {
 }
 
 Status DatabaseImpl::Close() {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
   const std::shared_ptr<runtime::ContextState> context = context_;
   return runtime::Together(*context->exchange, [&] { return CloseTogether(*context->exchange); });
 }
@@ -245,7 +239,7 @@ Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
 
 void DatabaseImpl::Shutdown() {
   if (context_ == nullptr) return;
-  if ((allowed_.load() & kOpen) != 0) {
+  if (admission_.is_open()) {
     // Without memory it ends all the same, as a process does that is killed here.
     static_cast<void>(base::OrOutOfMemory([this] {
       Status fenced = Fence();
@@ -265,8 +259,8 @@ void DatabaseImpl::Shutdown() {
 // Ends threads and services, then the files. Idempotent.
 void DatabaseImpl::Teardown() {
   if (store_ == nullptr) return;
-  allowed_.store(0);
-  const Status closed = base::OrOutOfMemory([this] { return ClosedStatus(); });
+  admission_.Close();
+  const Status closed = base::OrOutOfMemory([this] { return admission_.ClosedStatus(); });
   iterators_.End(closed);
   redistribution_.Stop();
   checkpoints_.Stop();

@@ -10,7 +10,7 @@
 namespace quire::kv {
 
 Status DatabaseImpl::Get(Slice key, const BufferAllocator& allocate) {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen | kMayGet));
+  QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kGet));
   QUIRE_RETURN_IF_ERROR(CheckSizes(key, {}));
   return base::GetInto(allocate, [&](const BufferAllocator& own) {
     return base::CallProgram([] { return std::string("the buffer allocator"); },
@@ -69,7 +69,7 @@ Status DatabaseImpl::GetWithoutMessage(const Place& place, Slice key,
 }
 
 std::unique_ptr<PendingGet> DatabaseImpl::GetAsync(Slice key) {
-  Status status = Admit(kOpen | kMayGet);
+  Status status = admission_.Admit(Admission::kGet);
   if (status.ok()) status = CheckSizes(key, {});
   std::string value;
   if (!status.ok()) return NewReadyGet(std::move(status), std::move(value));

@@ -40,7 +40,6 @@ Dispatcher::Options DispatcherOptions(const DatabaseOptions& options, int rank_c
 
 DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::ContextState> context, DatabaseParts parts)
     : context_(std::move(context)),
-      any_thread_(context_->exchange->has_handler_thread()),
       name_(std::move(parts.name)),
       directory_(std::move(parts.directory)),
       partitioning_(std::move(parts.partitioning)),
@@ -49,9 +48,7 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::ContextState> context, Datab
       memory_(std::move(parts.memory)),
       rank_(context_->rank()),
       size_(context_->size()),
-      allowed_(AllowedBy(options_.protection, options_.consistency)),
-      protection_(options_.protection),
-      consistency_(options_.consistency),
+      admission_(context_->exchange.get(), name_, {options_.protection, options_.consistency}),
       counters_(*shared_counters_),
       store_(std::make_unique<LocalStore>(std::move(parts.engine), options_.local_cache_bytes,
                                           rank_, &counters_)),
@@ -60,7 +57,7 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::ContextState> context, Datab
                                                 size_ > 1 ? options_.remote_cache_bytes : 0,
                                                 shared_counters_)),
       redistribution_(context_) {
-  SwitchCaches(protection_);
+  SwitchCaches(options_.protection);
 }
 
 Status DatabaseImpl::Begin() {
@@ -77,7 +74,7 @@ Status DatabaseImpl::Begin() {
 }
 
 DatabaseImpl::~DatabaseImpl() {
-  if (process_.forked()) {
+  if (admission_.process().forked()) {
     LeaveAll();
   } else {
     Shutdown();
@@ -88,77 +85,6 @@ DatabaseImpl::~DatabaseImpl() {
 void DatabaseImpl::LeaveAll() {
   base::LeaveInChild(context_, memory_, store_, service_, dispatcher_, direct_, remote_gets_, lock_,
                      redistribution_, checkpoints_);
-}
-
-uint32_t DatabaseImpl::AllowedBy(Protection protection, Consistency consistency) {
-  uint32_t allowed = kOpen;
-  switch (protection) {
-    case Protection::kReadWrite:
-      allowed |= kMayPut | kMayUpdate | kMayGet;
-      break;
-    case Protection::kWriteOnly:
-      allowed |= kMayPut | kMayUpdate;
-      break;
-    case Protection::kReadOnly:
-      allowed |= kMayGet;
-      break;
-    case Protection::kUpdateOnly:
-      allowed |= kMayUpdate | kMayGet;
-      break;
-  }
-  if (consistency == Consistency::kSequential) allowed |= kSequential;
-  return allowed;
-}
-
-DatabaseImpl::WriteCall::WriteCall(DatabaseImpl& database, uint32_t needed)
-    : counts_(database.size_ > 1 ? &database : nullptr) {
-  if (counts_ != nullptr) side_ = counts_->writes_.Begin();
-  admitted_ = database.Admit(needed);
-  base::SyncPoint("kv.write.admitted");
-}
-
-DatabaseImpl::WriteCall::~WriteCall() {
-  if (counts_ == nullptr) return;
-  counts_->writes_.End(side_);
-  if ((counts_->allowed_.load() & kChanging) != 0)
-    counts_->context_->exchange->Nudge(&counts_->writes_);
-}
-
-// Waits for the writes that were admitted before `allowed_` was narrowed.
-Status DatabaseImpl::AwaitWrites() {
-  if (size_ == 1) return Status();
-  for (int turn = 0; turn < 2; ++turn) {
-    const size_t side = writes_.Turn();
-    QUIRE_RETURN_IF_ERROR(context_->exchange->Await(
-        &writes_, "a write under way to end",
-        [this, side] { return writes_.None(side) ? comm::Exchange::kNobody : rank_; }));
-  }
-  return Status();
-}
-
-Status DatabaseImpl::ClosedStatus() const {
-  return Status(Code::kInvalidArgument, "database " + name_ + " is closed");
-}
-
-// The database must be open: a closed one has no context.
-Status DatabaseImpl::CheckThread() const {
-  return context_->exchange->CheckThread();
-}
-
-Status DatabaseImpl::Refuse(uint32_t needed) const {
-  QUIRE_RETURN_IF_ERROR(process_.Check(("database \"" + name_ + "\"").c_str()));
-  const uint32_t allowed = allowed_.load();
-  if ((allowed & kOpen) == 0) return ClosedStatus();
-  QUIRE_RETURN_IF_ERROR(CheckThread());
-  if ((needed & ~allowed & kMayGet) != 0) {
-    return Status(Code::kInvalidArgument,
-                  "database " + name_ + " is protected write-only: no gets before Protect says so");
-  }
-  const bool updates_only = (allowed & kMayUpdate) != 0;
-  return Status(Code::kReadOnly,
-                "database " + name_ + " is protected " +
-                    (updates_only ? "update-only: only Update writes" : "read-only: no writes") +
-                    " before Protect says so");
 }
 
 Status DatabaseImpl::CheckSizes(Slice key, Slice value) const {
@@ -185,7 +111,7 @@ Status DatabaseImpl::BadOwner(int owner) const {
 }
 
 Status DatabaseImpl::Put(Slice key, Slice value) {
-  const WriteCall call(*this, kOpen | kMayPut);
+  const Admission::WriteCall call(admission_, Admission::kPut);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   return PutAdmitted(key, value);
 }
@@ -199,7 +125,7 @@ Status DatabaseImpl::PutAdmitted(Slice key, Slice value) {
 }
 
 Status DatabaseImpl::Delete(Slice key) {
-  const WriteCall call(*this, kOpen | kMayPut);
+  const Admission::WriteCall call(admission_, Admission::kPut);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   return DeleteAdmitted(key);
 }
@@ -213,7 +139,7 @@ Status DatabaseImpl::DeleteAdmitted(Slice key) {
 }
 
 Status DatabaseImpl::RegisterUpdate(uint32_t id, UpdateFunction function) {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
   if (!function) return store_->updates().Register(id, {});
   return store_->updates().Register(
       id, [silent = std::move(function)](Slice key, const Slice* present, Slice argument,
@@ -223,7 +149,7 @@ Status DatabaseImpl::RegisterUpdate(uint32_t id, UpdateFunction function) {
 }
 
 Status DatabaseImpl::RegisterAnsweringUpdate(uint32_t id, AnsweringUpdateFunction function) {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
   return store_->updates().Register(id, std::move(function));
 }
 
@@ -240,7 +166,7 @@ Status DatabaseImpl::CheckUpdate(Slice key, Slice argument) const {
 
 Status DatabaseImpl::UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std::string* answer) {
   answer->clear();
-  const WriteCall call(*this, kOpen | kMayUpdate);
+  const Admission::WriteCall call(admission_, Admission::kUpdate);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_RETURN_IF_ERROR(CheckUpdate(key, argument));
   const Place place = Locate(key);
@@ -258,7 +184,7 @@ Status DatabaseImpl::UpdateAndAnswer(Slice key, uint32_t id, Slice argument, std
 }
 
 Status DatabaseImpl::Update(Slice key, uint32_t id, Slice argument) {
-  const WriteCall call(*this, kOpen | kMayUpdate);
+  const Admission::WriteCall call(admission_, Admission::kUpdate);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   QUIRE_RETURN_IF_ERROR(CheckUpdate(key, argument));
   const Place place = Locate(key);
@@ -285,7 +211,7 @@ Status DatabaseImpl::WriteRemote(const Place& place, log::RecordType type, Slice
     return BadOwner(place.owner);
   const uint64_t size = log::RecordSize(key.size(), value.size());
   const bool update = type == log::RecordType::kUpdate;
-  if (!sequential() && dispatcher_->remote_memtable().Fits(size)) [[likely]] {
+  if (!admission_.sequential() && dispatcher_->remote_memtable().Fits(size)) [[likely]] {
     counters_.Add(update ? DatabaseCounter::kUpdatesStaged : DatabaseCounter::kPutsStaged);
     return dispatcher_->remote_memtable().Add(place.owner, type, key, value);
   }
@@ -316,7 +242,7 @@ Status DatabaseImpl::SendRecords(int owner, Slice records) {
 }
 
 Status DatabaseImpl::Compact() {
-  QUIRE_RETURN_IF_ERROR(Admit(kOpen));
+  QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
   return store_->engine().Compact();
 }
 

@@ -5,18 +5,17 @@
 /// Source     PapyrusKV, SC17, sections 2 and 3, figures 2 and 3
 /// Threads    as quire::Database
 /// Invariants no lock is held while the Exchange is called, but for RemoteMemTable::SendMutex
-///            (services and answers run inside its calls); what a call is allowed to do is one load
-///            of `allowed_`
+///            (services and answers run inside its calls); what a call is allowed to do is one
+///            load, in Admission
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/forked_child.h"
 #include "base/hash.h"
+#include "kv/database/admission.h"
 #include "kv/generations/redistribution.h"
 #include "kv/group/remote_gets.h"
 #include "kv/group/shared_memory_group_reader.h"
@@ -27,7 +26,6 @@
 #include "kv/owner/service.h"
 #include "kv/persistence/checkpoint.h"
 #include "kv/protocol/counters.h"
-#include "kv/protocol/writes_under_way.h"
 #include "quire/database.h"
 #include "runtime/context_state.h"
 #include "runtime/partitioning.h"
@@ -98,49 +96,16 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   void Progress() override;
 
  private:
-  /// The operation that must be allowed for a call. Bits of allowed_.
-  enum AllowedOperations : uint32_t {
-    kOpen = 1,
-    kMayPut = 2,
-    kMayUpdate = 4,
-    kMayGet = 8,
-    kSequential = 16,  ///< not a permission: the consistency mode
-    kChanging = 32,    ///< the same: signalled by writes that end
-  };
   struct Place {
     int owner;
     uint64_t hash;
   };
 
-  static uint32_t AllowedBy(Protection protection, Consistency consistency);
-  Status Admit(uint32_t needed) const {
-    const bool open = (allowed_.load(std::memory_order_acquire) & needed) == needed;
-    const bool may_call = open && process_.MayCall() && (any_thread_ || CheckThread().ok());
-    return may_call ? Status() : Refuse(needed);
-  }
-  Status Refuse(uint32_t needed) const;
-  Status CheckThread() const;
-  /// A write of this rank, from the question whether it may go on to its end.
-  class WriteCall {
-   public:
-    WriteCall(DatabaseImpl& database, uint32_t needed);
-    ~WriteCall();
-    WriteCall(const WriteCall&) = delete;
-    WriteCall& operator=(const WriteCall&) = delete;
-    const Status& admitted() const { return admitted_; }
-
-   private:
-    DatabaseImpl* const counts_;  // null: on one rank there are no other copies of pairs
-    size_t side_ = 0;
-    Status admitted_;
-  };
   class FenceReport;
-  Status AwaitWrites();
   Status CheckSizes(Slice key, Slice value) const;
   Status CheckUpdate(Slice key, Slice argument) const;
   Place Locate(Slice key) const;
   Status BadOwner(int owner) const;
-  bool sequential() const { return (allowed_.load(std::memory_order_relaxed) & kSequential) != 0; }
 
   /// Put and Delete, once they are admitted.
   Status PutAdmitted(Slice key, Slice value);
@@ -160,7 +125,7 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   Status WriteEach(size_t count, const WriteOne& write_one);
   Status WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pairs, log::RecordType type);
 
-  Status ChangeMode(Protection protection, Consistency consistency);
+  Status ChangeMode(const Admission::Mode& mode);
   void SwitchCaches(Protection protection);
   Status FlushToClose();
   void Teardown();
@@ -173,12 +138,9 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   Result<std::unique_ptr<Event>> BeginCheckpoint(const CheckpointNumbers& numbers,
                                                  const std::string& path,
                                                  const CheckpointOptions& options);
-  Status ClosedStatus() const;
   void LeaveAll();
 
-  const base::OwnProcess process_;
   std::shared_ptr<runtime::ContextState> context_;
-  const bool any_thread_;  ///< may call, whatever MPI allows
   const std::string name_;
   const std::string directory_;
   const runtime::Partitioning partitioning_;
@@ -188,11 +150,8 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   const int rank_;
   const int size_;
 
-  std::atomic<uint32_t> allowed_;
-  WritesUnderWay writes_;
+  Admission admission_;
   OpenIterators iterators_;
-  Protection protection_;    ///< changed by collective calls alone
-  Consistency consistency_;  ///< the same
   const std::shared_ptr<DatabaseCounters> shared_counters_ = std::make_shared<DatabaseCounters>();
   DatabaseCounters& counters_;  ///< those, which gets under way share
   std::unique_ptr<LocalStore> store_;

@@ -4,9 +4,9 @@
 
 namespace quire::kv {
 Statistics DatabaseImpl::GetStatistics() const {
-  if (!process_.MayCall()) return {};  // a log sink may run under a mutex
+  if (!admission_.process().MayCall()) return {};  // a log sink may run under a mutex
   Statistics all;
-  if ((allowed_.load() & kOpen) == 0) return all;
+  if (!admission_.is_open()) return all;
   store_->engine().AddStatistics(&all);
   for (const auto& [counter, name] : kCounterNames) all[name] = counters_.Sum(counter);
   const comm::ExchangeStatistics messages = context_->exchange->Statistics();
