@@ -412,7 +412,7 @@ RANK_SABOTAGES = [
              "const bool follows = MustFollow(peer, first.order);", "const bool follows = false;",
              COMM, "*UnfinishedRequests.AnswersOther*"),
     Sabotage("fence-told", "a collective call forgets failed writes that it has not told",
-             "src/kv/database/database_collective.cpp",
+             "src/kv/migration/fence_report.cpp",
              "failures().PutBack(found_);", "failures();", KV,
              "ModeChanges.WhatACollectiveCall*"),
     Sabotage("many-admitted", "a change of mode cuts a call of many pairs off",

@@ -1,5 +1,4 @@
 // Fences, barriers, changes of mode, and the end: what concerns the whole database.
-#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -7,6 +6,7 @@
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
 #include "kv/database/database_impl.h"
+#include "kv/migration/fence_report.h"
 #include "kv/owner/local_iterator.h"
 #include "kv/persistence/checkpoint.h"
 #include "kv/protocol/descriptor.h"
@@ -41,45 +41,9 @@ std::string NumberOf(Enum value) {
 
 }  // namespace
 
-// A fence, and the failed writes that it found until they are told. A collective call may tell what
-// another rank found, or be given up: then the next fence tells them.
-class DatabaseImpl::FenceReport {
- public:
-  explicit FenceReport(DatabaseImpl& database) : database_(database) {}
-  ~FenceReport() {
-    if (database_.dispatcher_ != nullptr) database_.dispatcher_->failures().PutBack(found_);
-  }
-  FenceReport(const FenceReport&) = delete;
-  FenceReport& operator=(const FenceReport&) = delete;
-
-  const Status& Run() {
-    if (database_.dispatcher_ == nullptr) return status_;
-    status_ = database_.dispatcher_->DrainAll();
-    found_ = database_.dispatcher_->failures().Take();
-    if (!found_.first.ok()) status_ = found_.ToStatus();
-    return status_;
-  }
-  // Returns `answer`, which the program gets. Takes no memory: the other ranks have theirs.
-  const Status& Told(const Status& answer) {
-    char mine[32] = "";
-    if (database_.size_ > 1) std::snprintf(mine, sizeof mine, "rank %d: ", database_.rank_);
-    const Slice text = answer.message();
-    const bool told = answer.code() == status_.code() && text.starts_with(mine) &&
-                      text.ends_with(status_.message());
-    if (told) Tell();
-    return answer;
-  }
-  void Tell() { found_ = WriteFailures(); }
-
- private:
-  DatabaseImpl& database_;
-  WriteFailures found_;
-  Status status_;
-};
-
 Status DatabaseImpl::Fence() {
   QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
-  FenceReport report(*this);
+  FenceReport report(dispatcher_.get(), rank_);
   Status found = report.Run();
   report.Tell();
   return found;
@@ -92,7 +56,7 @@ Status DatabaseImpl::Flush() {
 
 Status DatabaseImpl::Barrier(Level level) {
   QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
-  FenceReport report(*this);
+  FenceReport report(dispatcher_.get(), rank_);
   Status fenced = base::OrOutOfMemory([&] { return report.Run(); });
   if (!IsLevel(level)) {
     fenced = Status(Code::kInvalidArgument, "there is no barrier level " + NumberOf(level));
@@ -118,7 +82,7 @@ Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
 Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNumbers& numbers,
                                                              const std::string& path,
                                                              const CheckpointOptions& options) {
-  FenceReport report(*this);
+  FenceReport report(dispatcher_.get(), rank_);
   Status ready = base::OrOutOfMemory([&] {
     const Status fenced = report.Run();
     return fenced.ok() ? CheckCheckpointPath(path) : fenced;
@@ -162,7 +126,7 @@ Status DatabaseImpl::ChangeMode(const Admission::Mode& mode) {
   admission_.BeginChange(known ? mode : admission_.mode());
   base::SyncPoint("kv.mode.closed");
   remote_gets_->cache().SetOn(false);
-  FenceReport report(*this);
+  FenceReport report(dispatcher_.get(), rank_);
   Status fenced = base::OrOutOfMemory([&] {
     const Status written = admission_.AwaitWrites();
     base::SyncPoint("kv.mode.written");

@@ -101,7 +101,6 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
     uint64_t hash;
   };
 
-  class FenceReport;
   Status CheckSizes(Slice key, Slice value) const;
   Status CheckUpdate(Slice key, Slice argument) const;
   Place Locate(Slice key) const;
