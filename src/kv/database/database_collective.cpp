@@ -43,7 +43,7 @@ std::string NumberOf(Enum value) {
 
 Status DatabaseImpl::Fence() {
   QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
-  FenceReport report(dispatcher_.get(), rank_);
+  FenceReport report(dispatcher_.get(), context_->rank());
   Status found = report.Run();
   report.Tell();
   return found;
@@ -56,7 +56,7 @@ Status DatabaseImpl::Flush() {
 
 Status DatabaseImpl::Barrier(Level level) {
   QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
-  FenceReport report(dispatcher_.get(), rank_);
+  FenceReport report(dispatcher_.get(), context_->rank());
   Status fenced = base::OrOutOfMemory([&] { return report.Run(); });
   if (!IsLevel(level)) {
     fenced = Status(Code::kInvalidArgument, "there is no barrier level " + NumberOf(level));
@@ -82,7 +82,7 @@ Result<std::unique_ptr<Event>> DatabaseImpl::Checkpoint(const std::string& path,
 Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNumbers& numbers,
                                                              const std::string& path,
                                                              const CheckpointOptions& options) {
-  FenceReport report(dispatcher_.get(), rank_);
+  FenceReport report(dispatcher_.get(), context_->rank());
   Status ready = base::OrOutOfMemory([&] {
     const Status fenced = report.Run();
     return fenced.ok() ? CheckCheckpointPath(path) : fenced;
@@ -101,7 +101,8 @@ Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNum
       runtime::AgreeOn(*context_->exchange, ready, arguments, "the checkpoint asked for")));
   // What all ranks wrote is at its owners. None writes on before all have captured it.
   const CheckpointRequest request = {
-      path, name_, directory_, partitioning_.name(), ShapingOptions(options_), options.keep};
+      path,        name_, directory_, owners_.partitioning().name(), ShapingOptions(options_),
+      options.keep};
   checkpoints_.MakeRoom();
   Result<std::shared_ptr<const engine::Capture>> capture = store_->NewCapture();
   base::SyncPoint("kv.checkpoint.captured");
@@ -126,7 +127,7 @@ Status DatabaseImpl::ChangeMode(const Admission::Mode& mode) {
   admission_.BeginChange(known ? mode : admission_.mode());
   base::SyncPoint("kv.mode.closed");
   remote_gets_->cache().SetOn(false);
-  FenceReport report(dispatcher_.get(), rank_);
+  FenceReport report(dispatcher_.get(), context_->rank());
   Status fenced = base::OrOutOfMemory([&] {
     const Status written = admission_.AwaitWrites();
     base::SyncPoint("kv.mode.written");

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "base/hash.h"
 #include "kv/database/admission.h"
+#include "kv/database/write_path.h"
 #include "kv/generations/redistribution.h"
 #include "kv/group/remote_gets.h"
 #include "kv/group/shared_memory_group_reader.h"
@@ -26,6 +26,7 @@
 #include "kv/owner/service.h"
 #include "kv/persistence/checkpoint.h"
 #include "kv/protocol/counters.h"
+#include "kv/protocol/owner_finder.h"
 #include "quire/database.h"
 #include "runtime/context_state.h"
 #include "runtime/partitioning.h"
@@ -57,7 +58,7 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   void Keep(std::unique_ptr<io::FileLock> lock) { lock_ = std::move(lock); }
 
   const std::string& name() const override { return name_; }
-  int Owner(Slice key) const override { return Locate(key).owner; }
+  int Owner(Slice key) const override { return owners_.Find(key).owner; }
 
   Status Put(Slice key, Slice value) override;
   Status Delete(Slice key) override;
@@ -96,34 +97,15 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   void Progress() override;
 
  private:
-  struct Place {
-    int owner;
-    uint64_t hash;
-  };
-
-  Status CheckSizes(Slice key, Slice value) const;
-  Status CheckUpdate(Slice key, Slice argument) const;
-  Place Locate(Slice key) const;
-  Status BadOwner(int owner) const;
-
-  /// Put and Delete, once they are admitted.
-  Status PutAdmitted(Slice key, Slice value);
-  Status DeleteAdmitted(Slice key);
-  Status WriteRemote(const Place& place, log::RecordType type, Slice key, Slice value);
-  Status SendRecords(int owner, Slice records);
   /// Get, into a place of Quire's own.
   Status GetValue(Slice key, const BufferAllocator& allocate);
   /// Searches the places that need no message. kBusy: the owner must be asked, if it is another
   /// rank.
-  Status GetWithoutMessage(const Place& place, Slice key, const BufferAllocator& allocate,
-                           PairCache::Ticket* ticket);
-  bool MustAsk(const Place& place, const Status& near) const {
-    return near.code() == Code::kBusy && place.owner != rank_;
+  Status GetWithoutMessage(const OwnerFinder::Place& place, Slice key,
+                           const BufferAllocator& allocate, PairCache::Ticket* ticket);
+  bool MustAsk(const OwnerFinder::Place& place, const Status& near) const {
+    return near.code() == Code::kBusy && !owners_.IsHere(place.owner);
   }
-  template <typename WriteOne>
-  Status WriteEach(size_t count, const WriteOne& write_one);
-  Status WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pairs, log::RecordType type);
-
   Status ChangeMode(const Admission::Mode& mode);
   void SwitchCaches(Protection protection);
   Status FlushToClose();
@@ -142,20 +124,18 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   std::shared_ptr<runtime::ContextState> context_;
   const std::string name_;
   const std::string directory_;
-  const runtime::Partitioning partitioning_;
+  const OwnerFinder owners_;
   const uint32_t number_;
   const DatabaseOptions options_;
   runtime::MemoryShare memory_;
-  const int rank_;
-  const int size_;
-
   Admission admission_;
   OpenIterators iterators_;
-  const std::shared_ptr<DatabaseCounters> shared_counters_ = std::make_shared<DatabaseCounters>();
-  DatabaseCounters& counters_;  ///< those, which gets under way share
+  /// Shared with gets under way.
+  const std::shared_ptr<DatabaseCounters> counters_ = std::make_shared<DatabaseCounters>();
   std::unique_ptr<LocalStore> store_;
   std::unique_ptr<OwnerService> service_;
-  std::shared_ptr<Dispatcher> dispatcher_;         ///< null on one rank
+  std::shared_ptr<Dispatcher> dispatcher_;  ///< null on one rank
+  WritePath write_path_;
   std::unique_ptr<SharedMemoryGroupReader> direct_;  ///< null: not in use
   std::shared_ptr<RemoteGets> remote_gets_;          ///< shared with gets under way
   std::unique_ptr<io::FileLock> lock_;

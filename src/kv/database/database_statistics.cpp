@@ -8,7 +8,7 @@ Statistics DatabaseImpl::GetStatistics() const {
   Statistics all;
   if (!admission_.is_open()) return all;
   store_->engine().AddStatistics(&all);
-  for (const auto& [counter, name] : kCounterNames) all[name] = counters_.Sum(counter);
+  for (const auto& [counter, name] : kCounterNames) all[name] = counters_->Sum(counter);
   const comm::ExchangeStatistics messages = context_->exchange->Statistics();
   all["messages.requests_sent"] = messages.requests_sent;
   all["messages.requests_handled"] = messages.requests_handled;
@@ -19,7 +19,7 @@ Statistics DatabaseImpl::GetStatistics() const {
   all["direct.neighbours"] =
       direct_ == nullptr ? 0 : static_cast<uint64_t>(direct_->attached_count());
   all["memory.limit"] = context_->budget->limit_bytes();
-  const runtime::MemoryPlan plan = runtime::PlanFor(options_, size_);
+  const runtime::MemoryPlan plan = runtime::PlanFor(options_, context_->size());
   all["memory.planned"] = plan.total();
   all["memory.block_cache_max"] = plan.block_cache;
   all["memory.value_segments_max"] = plan.value_segments;
