@@ -126,7 +126,7 @@ Status DatabaseImpl::ChangeMode(const Admission::Mode& mode) {
   // another may already change.
   admission_.BeginChange(known ? mode : admission_.mode());
   base::SyncPoint("kv.mode.closed");
-  remote_gets_->cache().SetOn(false);
+  read_path_.remote_cache().SetOn(false);
   FenceReport report(dispatcher_.get(), context_->rank());
   Status fenced = base::OrOutOfMemory([&] {
     const Status written = admission_.AwaitWrites();
@@ -156,7 +156,7 @@ void DatabaseImpl::SwitchCaches(Protection protection) {
   const bool local = protection != Protection::kWriteOnly;
   if (store_->cache().on() != local) store_->cache().SetOn(local);
   const bool remote = protection == Protection::kReadOnly;
-  PairCache& remote_cache = remote_gets_->cache();
+  PairCache& remote_cache = read_path_.remote_cache();
   if (remote_cache.on() != remote) remote_cache.SetOn(remote);
 }
 
@@ -235,8 +235,7 @@ void DatabaseImpl::Teardown() {
   }
   if (dispatcher_ != nullptr) dispatcher_->Stop(closed);
   if (service_ != nullptr) service_->Detach(context_->exchange.get(), number_);
-  direct_.reset();
-  remote_gets_.reset();
+  read_path_.End();
   service_.reset();
   dispatcher_.reset();
   store_.reset();

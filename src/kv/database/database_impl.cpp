@@ -43,10 +43,10 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<runtime::ContextState> context, Datab
       store_(std::make_unique<LocalStore>(std::move(parts.engine), options_.local_cache_bytes,
                                           context_->rank(), counters_.get())),
       write_path_({admission_, owners_, *store_, *context_->exchange, number_, *counters_}),
-      direct_(std::move(parts.direct)),
-      remote_gets_(std::make_shared<RemoteGets>(
-          context_, number_, std::move(parts.group),
-          context_->size() > 1 ? options_.remote_cache_bytes : 0, counters_)),
+      read_path_({owners_, *store_, *counters_}, std::move(parts.direct),
+                 std::make_shared<RemoteGets>(
+                     context_, number_, std::move(parts.group),
+                     context_->size() > 1 ? options_.remote_cache_bytes : 0, counters_)),
       redistribution_(context_) {
   SwitchCaches(options_.protection);
 }
@@ -59,6 +59,7 @@ Status DatabaseImpl::Begin() {
                                         counters_.get()));
     service_ = std::make_unique<OwnerService>(store_.get(), counters_.get());
     write_path_.Attach(dispatcher_.get());
+    read_path_.Attach(dispatcher_.get());
     service_->Attach(context_->exchange.get(), number_);
   }
   const std::lock_guard<std::mutex> lock(context_->mutex);
@@ -76,7 +77,7 @@ DatabaseImpl::~DatabaseImpl() {
 
 // All that has threads, locks, or files of the parent.
 void DatabaseImpl::LeaveAll() {
-  base::LeaveInChild(context_, memory_, store_, service_, dispatcher_, direct_, remote_gets_, lock_,
+  base::LeaveInChild(context_, memory_, store_, service_, dispatcher_, read_path_, lock_,
                      redistribution_, checkpoints_);
 }
 
@@ -90,6 +91,23 @@ Status DatabaseImpl::Delete(Slice key) {
   const Admission::WriteCall call(admission_, Admission::kPut);
   QUIRE_RETURN_IF_ERROR(call.admitted());
   return write_path_.Delete(key);
+}
+
+Status DatabaseImpl::Get(Slice key, const BufferAllocator& allocate) {
+  QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kGet));
+  return read_path_.Get(key, allocate);
+}
+
+std::unique_ptr<PendingGet> DatabaseImpl::GetAsync(Slice key) {
+  Status admitted = admission_.Admit(Admission::kGet);
+  if (!admitted.ok()) return NewReadyGet(std::move(admitted), std::string());
+  return read_path_.GetAsync(key);
+}
+
+Status DatabaseImpl::GetMany(const std::vector<Slice>& keys, std::vector<std::string>* values,
+                             std::vector<bool>* found) {
+  QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kGet));
+  return read_path_.GetMany(keys, values, found);
 }
 
 Status DatabaseImpl::PutMany(const std::vector<std::pair<Slice, Slice>>& pairs) {

@@ -1,5 +1,5 @@
-/// The parallel database on one rank: decides per call where a key belongs, and by which of the
-/// paths its pair goes.
+/// The parallel database on one rank: its calls, each admitted, then left to the part that does it;
+/// the calls of all ranks together; and the order in which its parts begin and end.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, sections 2 and 3, figures 2 and 3
@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "kv/database/admission.h"
+#include "kv/database/read_path.h"
 #include "kv/database/write_path.h"
 #include "kv/generations/redistribution.h"
-#include "kv/group/remote_gets.h"
+#include "kv/group/file_group_reader.h"
 #include "kv/group/shared_memory_group_reader.h"
 #include "kv/migration/dispatcher.h"
 #include "kv/owner/local_iterator.h"
 #include "kv/owner/local_store.h"
-#include "kv/owner/pair_cache.h"
 #include "kv/owner/service.h"
 #include "kv/persistence/checkpoint.h"
 #include "kv/protocol/counters.h"
@@ -97,15 +97,6 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   void Progress() override;
 
  private:
-  /// Get, into a place of Quire's own.
-  Status GetValue(Slice key, const BufferAllocator& allocate);
-  /// Searches the places that need no message. kBusy: the owner must be asked, if it is another
-  /// rank.
-  Status GetWithoutMessage(const OwnerFinder::Place& place, Slice key,
-                           const BufferAllocator& allocate, PairCache::Ticket* ticket);
-  bool MustAsk(const OwnerFinder::Place& place, const Status& near) const {
-    return near.code() == Code::kBusy && !owners_.IsHere(place.owner);
-  }
   Status ChangeMode(const Admission::Mode& mode);
   void SwitchCaches(Protection protection);
   Status FlushToClose();
@@ -136,8 +127,7 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   std::unique_ptr<OwnerService> service_;
   std::shared_ptr<Dispatcher> dispatcher_;  ///< null on one rank
   WritePath write_path_;
-  std::unique_ptr<SharedMemoryGroupReader> direct_;  ///< null: not in use
-  std::shared_ptr<RemoteGets> remote_gets_;          ///< shared with gets under way
+  ReadPath read_path_;
   std::unique_ptr<io::FileLock> lock_;
   Redistribution redistribution_;
   RunningCheckpoints checkpoints_;

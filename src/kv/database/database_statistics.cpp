@@ -16,8 +16,7 @@ Statistics DatabaseImpl::GetStatistics() const {
   all["messages.bytes_sent"] = messages.bytes_sent;
   all["messages.bytes_received"] = messages.bytes_received;
   all["messages.send_stalls"] = messages.send_stalls;
-  all["direct.neighbours"] =
-      direct_ == nullptr ? 0 : static_cast<uint64_t>(direct_->attached_count());
+  all["direct.neighbours"] = static_cast<uint64_t>(read_path_.neighbour_count());
   all["memory.limit"] = context_->budget->limit_bytes();
   const runtime::MemoryPlan plan = runtime::PlanFor(options_, context_->size());
   all["memory.planned"] = plan.total();
@@ -26,7 +25,7 @@ Statistics DatabaseImpl::GetStatistics() const {
   all["memory.merging_max"] = plan.merging;
   all["memory.messages_max"] = context_->budget->messages_bytes();
   all["memory.local_cache"] = store_->cache().charged_bytes();
-  all["memory.remote_cache"] = remote_gets_->cache().charged_bytes();
+  all["memory.remote_cache"] = read_path_.remote_cache().charged_bytes();
   all["memory.messages"] = messages.buffered_bytes;
   if (dispatcher_ != nullptr) {
     all["memory.staging"] = dispatcher_->remote_memtable().staged_bytes();
