@@ -4,6 +4,8 @@ set -Eeuo pipefail
 trap 'echo "${BASH_SOURCE[0]}:$LINENO: exit status $?: $BASH_COMMAND" >&2' ERR
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
+# Tests make files and directories of their own: the library refuses what a group may write to.
+umask go-w
 
 # What ccache kept of one checkout serves another, wherever the two lie.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-yes}

@@ -11,6 +11,7 @@
 #include "table/index.h"
 #include "table/table.h"
 #include "table/table_testing.h"
+#include "tests/support/golden.h"
 #include "tests/support/temp_directory.h"
 
 namespace quire::table::table_damage_test {
@@ -371,10 +372,8 @@ TEST(TableGolden, FilesOfVersion1ReadTheSame) {
   for (const GoldenFile& golden : kGoldenFiles) {
     SCOPED_TRACE(golden.name);
     const auto fs = io::NewSimFileSystem();
-    Result<std::string> bytes = io::ReadFile(
-        io::PosixFileSystem(), std::string(QUIRE_TABLE_GOLDEN "/") + golden.name, 1 << 20);
-    ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
-    ASSERT_TRUE((*fs->Open("/t-1.sst", io::FileOpenMode::kCreate))->WriteAt(0, *bytes).ok());
+    const std::string bytes = test::GoldenBytes(std::string(QUIRE_TABLE_GOLDEN "/") + golden.name);
+    ASSERT_TRUE((*fs->Open("/t-1.sst", io::FileOpenMode::kCreate))->WriteAt(0, bytes).ok());
     const Outcome outcome = ReadEverything(*fs, GoldenEntries());
     EXPECT_TRUE(outcome.opened && outcome.walked_all);
     EXPECT_EQ(outcome.wrong + outcome.failed, 0u);
@@ -393,8 +392,7 @@ TEST(TableGolden, TheBuilderStillWritesTheSameBytes) {
     if (golden.compression != Compression::kNone) continue;
     SCOPED_TRACE(golden.name);
     const GoldenTable table(golden.compression, golden.verify_checksums);
-    EXPECT_EQ(table.bytes,
-              FileBytes(io::PosixFileSystem(), std::string(QUIRE_TABLE_GOLDEN "/") + golden.name));
+    EXPECT_EQ(table.bytes, test::GoldenBytes(std::string(QUIRE_TABLE_GOLDEN "/") + golden.name));
   }
 }
 

@@ -162,6 +162,7 @@ class StarvedDb {
     const Captured& captured = captures_[which];
     const std::string copy = directory_.path() + "/copy";
     files::create_directory(copy);
+    files::permissions(copy, files::perms::owner_all);  // whatever the umask is
     for (const engine::Capture::File& file : captured.capture->files()) {
       files::copy_file(place_ + "/" + file.name, copy + "/" + file.name);
     }

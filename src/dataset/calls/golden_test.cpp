@@ -40,6 +40,9 @@ void ExpectGolden(const std::string& name, const DatasetReaderOptions& options) 
   const std::string directory = copies / name;
   std::filesystem::copy(std::string(QUIRE_GOLDEN) + "/" + name, directory);
   std::filesystem::permissions(directory, std::filesystem::perms::owner_all);
+  for (const auto& file : std::filesystem::directory_iterator(directory)) {
+    std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+  }
   const auto reader = DatasetReader::Open(directory, options);
   ASSERT_OK(reader.status());
   ASSERT_EQ(NumbersOf(**reader), (std::vector<uint64_t>{1, 5}));
