@@ -20,6 +20,7 @@ struct HashedKey {
   HashedKey(const Key& of)  // NOLINT(google-explicit-constructor)
       : key(of), hash(HashKey(key)) {}
   HashedKey(Slice of, uint64_t its_hash) : key(of), hash(its_hash) {}
+  HashedKey(const char*, uint64_t) = delete;  // the number would be a size
 
   Slice key;
   uint64_t hash;  ///< HashKey(key)

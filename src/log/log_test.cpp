@@ -177,26 +177,27 @@ TEST(SegmentTail, ReservationsOfManyThreadsNeverOverlapAndFillTheSegment) {
   EXPECT_EQ(CloseAndDrain(tail), expected);
 }
 
-// Reserves pieces until the segment is closed; those of kSealedBytesMin or more are sealed.
+// Reserves pieces until the segment is closed; those of kSealedBytesMin or more in a pause.
 std::map<uint64_t, uint64_t> ReservePieces(SegmentTail& tail, char* data, uint64_t seed) {
   std::map<uint64_t, uint64_t> pieces;
   base::Random random(seed);
   while (true) {
     const uint64_t size = 8 * (1 + random.Below(2 * kSealedBytesMin / 8));
     const bool sealed = size >= kSealedBytesMin;
-    const uint64_t offset = sealed
-                                ? ReserveSealed(tail, kCapacity, size, kCapacity, data, kGeneration)
-                                : Reserve(tail, kCapacity, size, kCapacity);
+    const uint64_t offset = sealed ? ReservePaused(tail, kCapacity, size, kCapacity)
+                                   : Reserve(tail, kCapacity, size, kCapacity);
     if (offset == kNoRoom || offset == kMoreRoom) return pieces;
     if (sealed) {
-      EXPECT_EQ(HeaderAt(data + offset)->checksum, BegunSeal(size, kGeneration, offset));
+      EncodeBegun(data + offset, size, BegunSeal(size, kGeneration, offset));
+      EXPECT_EQ(tail.tail.load() & SegmentTail::kOffset, offset) << "it went on in a pause";
+      EndPause(tail, size);
     }
     pieces[offset] = size;
     Complete(tail, size);
   }
 }
 
-TEST(SegmentTail, AReservationThatSealsItsPieceIsOneStepForAllOthers) {
+TEST(SegmentTail, AReservationWithAPauseIsOneStepForAllOthers) {
   for (uint64_t round = 0; round < 100; ++round) {
     SegmentTail tail;
     std::vector<uint64_t> words(kCapacity / 8);

@@ -232,15 +232,8 @@ uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t r
   return ReserveAdding(tail, capacity, size, room, size);
 }
 
-uint64_t ReserveSealed(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room,
-                       char* data, uint64_t generation) {
-  const uint64_t offset = ReserveAdding(tail, capacity, size, room, SegmentTail::kPaused);
-  if (offset == kNoRoom || offset == kMoreRoom) return offset;
-  const uint64_t seal = BegunSeal(size, generation, offset);
-  if (seal != 0) EncodeBegun(data + offset, size, seal);
-  // Ends the pause. Who closes the segment meanwhile adds kClosed, and waits for this piece.
-  tail.tail.fetch_add(size - SegmentTail::kPaused, std::memory_order_release);
-  return offset;
+uint64_t ReservePaused(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room) {
+  return ReserveAdding(tail, capacity, size, room, SegmentTail::kPaused);
 }
 
 size_t SegmentTail::ThreadStripe() {

@@ -87,12 +87,17 @@ constexpr uint64_t kNoRoom = 0;
 constexpr uint64_t kMoreRoom = 1;
 
 /// Reserves `size` (multiple of 8) bytes; kNoRoom closes the segment for all writers, kMoreRoom
-/// changes nothing. Waits out a pause (an instant).
+/// changes nothing. Waits out a pause: an instant, unless the page of a seal is not in memory.
 uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room = UINT64_MAX);
-/// The same for a piece of kSealedBytesMin or more, sealed in the segment's `data` before any piece
-/// behind it can be reserved: wherever the writer dies, a replay steps over the whole piece.
-uint64_t ReserveSealed(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room,
-                       char* data, uint64_t generation);
+/// Reserve, and pauses: nothing behind the piece can be reserved before EndPause. So the piece can
+/// be sealed, and then named by MarkReserved: wherever its writer dies, a replay steps over all of
+/// it.
+uint64_t ReservePaused(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room);
+/// Ends the pause of ReservePaused, which has reserved `size`.
+inline void EndPause(SegmentTail& tail, uint64_t size) {
+  // A thread that closes the segment meanwhile adds kClosed, and waits for this piece.
+  tail.tail.fetch_add(size - SegmentTail::kPaused, std::memory_order_release);
+}
 /// The reservation of `size` bytes is finished: its records are complete and indexed.
 inline void Complete(SegmentTail& tail, uint64_t size) {
   tail.OwnStripe().finished.fetch_add(size, std::memory_order_release);

@@ -124,7 +124,7 @@ class Nodes {
       memory_.clear();
       if (model_.last == 0) continue;
       Read();
-      ExpectTheEnd();
+      if (reader_ != nullptr) ExpectTheEnd();
     }
   }
 

@@ -56,14 +56,14 @@ Status CheckOwnDirectory(const std::string& path) {
   return CheckMode(info, "directory " + path, "chmod", path);
 }
 
-Status CheckFile(const struct stat& info, bool writes, const std::string& path) {
-  if (writes && info.st_uid != ::geteuid() && ::geteuid() != 0) {
+Status CheckOwnFile(const struct stat& info, const std::string& path) {
+  if (info.st_uid != ::geteuid() && ::geteuid() != 0) {
     return BelongsTo(path, info.st_uid, "nothing of it was changed");
   }
   // A copy that was made under umask 002 has many such files.
   const size_t slash = path.rfind('/');
-  return CheckMode(info, path, "chmod -R",
-                   slash == std::string::npos ? "." : path.substr(0, slash));
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash);
+  return CheckMode(info, path, "chmod -R", directory.empty() ? path : directory);
 }
 
 Result<uint32_t> SoleWriterOf(const std::string& path) {

@@ -17,10 +17,10 @@ namespace quire::io {
 
 /// FileSystem::CheckDirectory.
 Status CheckOwnDirectory(const std::string& path);
-/// Checks a file that has been opened: its group and others may not write to it. One that is opened
-/// for writing belongs to this user; but root may write to any user's: it repairs and cleans for
-/// others. kInvalidArgument.
-Status CheckFile(const struct stat& info, bool writes, const std::string& path);
+/// Checks a file that has been opened for writing: it belongs to this user, and its group and
+/// others may not write to it. Root may write to any user's: it repairs and cleans for others.
+/// kInvalidArgument.
+Status CheckOwnFile(const struct stat& info, const std::string& path);
 /// FileSystem::SoleWriter.
 Result<uint32_t> SoleWriterOf(const std::string& path);
 

@@ -56,7 +56,7 @@ Result<FileDescriptor> OpenRegular(const std::string& path, int flags) {
   if (!S_ISREG(info.st_mode)) {
     return Status(Code::kInvalidArgument, path + " is not a regular file; remove it");
   }
-  QUIRE_RETURN_IF_ERROR(CheckFile(info, (flags & O_ACCMODE) != O_RDONLY, path));
+  if ((flags & O_ACCMODE) != O_RDONLY) QUIRE_RETURN_IF_ERROR(CheckOwnFile(info, path));
   return fd;
 }
 

@@ -1,5 +1,5 @@
-/// One rank's database, put together from its parts. Writes, updates and lookups are here; each
-/// other matter is a class of its own, which has its state.
+/// One rank's database, put together from its parts. Writes, updates, lookups, captures and
+/// verification are here; opening, room, syncs and background work are classes of their own.
 ///
 /// Layer      lsm (internal)
 /// Source     PapyrusKV, SC17, sections 2.4 to 2.6; LevelDB and RocksDB for what background work

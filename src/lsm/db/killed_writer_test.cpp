@@ -193,6 +193,54 @@ TEST(KilledWriter, LeavesNothingBehindThatHidesLaterRecords) {
   }
 }
 
+// Kills the process where the pages of a piece are brought into memory.
+class DeadlyPages : public io::MappedFile {
+ public:
+  explicit DeadlyPages(uint64_t bytes) { LimitRoom(bytes); }
+  Status Sync(uint64_t, uint64_t) override { return Status(); }
+  void Prefault(uint64_t, uint64_t) override {
+    if (deadly) ::kill(::getpid(), SIGKILL);
+  }
+  const std::string& path() const override { return path_; }
+  bool deadly = false;
+
+ private:
+  const std::string path_ = "memory";
+};
+
+// The log's mark does not cover what an earlier use left there.
+TEST(KilledWriter, LeavesNoPieceBelowTheMarkThatIsNotSealed) {
+  constexpr uint64_t kBytes = 16 << 20;
+  const Slice stale = DeadlyValue();
+  log::SegmentHeader header;
+  header.generation = 7;
+  header.capacity = kBytes;
+  header.boot_id = kBootId;
+  char* const index = Memory(IndexBytes(kBytes));
+  char* const data = Memory(kBytes);
+  for (uint64_t at = 4096 + 12; at + kValueBytes / 2 < kBytes; at += kValueBytes / 2) {
+    std::memcpy(data + at, stale.data(), kValueBytes / 2);
+  }
+  log::EncodeSegmentHeader(header, data);
+  DieIn([&] {
+    DeadlyPages pages(kBytes);
+    MemTable table(index, data, kBytes, header.generation, 0, &pages);
+    if (!table.Add({RecordType::kPut, "acknowledged", "1"}, nullptr)) return;
+    pages.deadly = true;
+    static_cast<void>(table.Add({RecordType::kPut, "bbbb", std::string(4 << 20, 'b')}, nullptr));
+  });
+  for (const uint64_t boot : {kBootId, kBootId + 1}) {
+    std::vector<std::string> keys;
+    const auto report =
+        log::Replay({data}, header, boot, "segment", [&](uint64_t, const char* record) {
+          keys.emplace_back(log::KeyOf(record));
+          return Status();
+        });
+    ASSERT_OK(report.status());
+    EXPECT_EQ(keys, (std::vector<std::string>{"acknowledged"}));
+  }
+}
+
 struct Owner {
   explicit Owner(const std::string& directory) : executor(base::NewManualExecutor()) {
     engine::EngineEnvironment environment;

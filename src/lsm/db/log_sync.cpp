@@ -25,7 +25,8 @@ Status LogSync::SyncAll() {
 // A write that was stored before the sync failed: readers see it, and it is not taken back.
 Status LogSync::StoredUnsynced(const Status& why) const {
   const Status said = base::OrOutOfMemory([&] {
-    const std::string cause = why.code() == Code::kIo ? why.message() : why.ToString();
+    const bool has_text = why.code() == Code::kIo && !why.message().empty();
+    const std::string cause = has_text ? why.message() : why.ToString();
     return Status(Code::kIo, cause + "; whether the write is stored is not known: readers of " +
                                  directory_ +
                                  " see it, but a loss of power may take it; reopen the database "

@@ -152,40 +152,62 @@ bool MemTable::Add(const engine::WriteOp& op, uint64_t hash, uint64_t* lsn) {
   return true;
 }
 
-// log::Reserve, after the log's mark was moved and more room was set aside if that is needed.
+// Small pieces: log::Reserve, after the log's mark was moved and more room was set aside if that is
+// needed.
 uint64_t MemTable::Reserve(uint64_t size) {
+  if (size >= kSealedFirstBytesMin) return ReserveSealed(size);
   while (true) {
     const uint64_t mark = reserved_mark_.load(std::memory_order_acquire);
-    const uint64_t offset = size < kSealedFirstBytesMin
-                                ? log::Reserve(index_->tail, segment_bytes_, size, mark)
-                                : ReserveSealed(size, mark);
+    const uint64_t offset = log::Reserve(index_->tail, segment_bytes_, size, mark);
     if (offset != log::kMoreRoom) [[likely]] return offset;
-    if (MoveMark(size)) continue;
-    const Status grown = GrowRoom(size);
-    if (grown.ok()) continue;
-    if (base::LogEnabled()) base::Log(LogLevel::kWarning, grown.ToString());
-    HaveNoRoom(grown);
-    return log::kNoRoom;
+    if (!MoveMark(size) && !TakeRoom(size)) return log::kNoRoom;
   }
 }
 
-// The page of the seal is made present first: other writers wait while it is written.
-uint64_t MemTable::ReserveSealed(uint64_t size, uint64_t mark) {
-  MakePresent(std::min(mark, log::kSegmentHeaderBytes + data_bytes() + size));
-  return log::ReserveSealed(index_->tail, segment_bytes_, size, mark, data_, generation_);
+// The log's mark covers the piece only once that is sealed: below the mark a replay has to find out
+// what everything is. The pages are made present first, since others wait during the pause.
+uint64_t MemTable::ReserveSealed(uint64_t size) {
+  MakePresent(log::kSegmentHeaderBytes + data_bytes() + size);
+  while (true) {
+    const uint64_t room = stored_ == nullptr ? segment_bytes_ : stored_->room();
+    const uint64_t offset = log::ReservePaused(index_->tail, segment_bytes_, size, room);
+    if (offset == log::kNoRoom) return offset;
+    if (offset == log::kMoreRoom) {
+      if (!TakeRoom(size)) return log::kNoRoom;
+      continue;
+    }
+    MarkBegun(offset, size);
+    RaiseMark(offset + size);
+    log::EndPause(index_->tail, size);
+    return offset;
+  }
+}
+
+// False: there is none, and no writer will get it here.
+bool MemTable::TakeRoom(uint64_t size) {
+  const Status grown = GrowRoom(size);
+  if (grown.ok()) return true;
+  if (base::LogEnabled()) base::Log(LogLevel::kWarning, grown.ToString());
+  HaveNoRoom(grown);
+  return false;
 }
 
 // False: there is no room for so much.
 bool MemTable::MoveMark(uint64_t size) {
-  const std::lock_guard<std::mutex> lock(room_mutex_);
   const uint64_t end = log::kSegmentHeaderBytes + data_bytes() + size;
-  const uint64_t room = stored_->room();
-  if (end > room) return false;
-  const uint64_t mark = std::min(room, end + kReservedAhead);
-  if (mark <= reserved_mark_.load(std::memory_order_relaxed)) return true;
+  if (end > stored_->room()) return false;
+  RaiseMark(end);
+  return true;
+}
+
+// The mark lies behind `end`, which is within the room.
+void MemTable::RaiseMark(uint64_t end) {
+  if (end <= reserved_mark_.load(std::memory_order_acquire)) return;
+  const std::lock_guard<std::mutex> lock(room_mutex_);
+  const uint64_t mark = std::min(stored_->room(), end + kReservedAhead);
+  if (mark <= reserved_mark_.load(std::memory_order_relaxed)) return;
   log::MarkReserved(data_, generation_, mark);
   reserved_mark_.store(mark, std::memory_order_release);
-  return true;
 }
 
 // With something in it the MemTable is full: the next takes its place, and what is in this one goes

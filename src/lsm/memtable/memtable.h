@@ -139,8 +139,10 @@ class MemTable {
 
   void CloseForWriters();
   uint64_t Reserve(uint64_t size);
-  uint64_t ReserveSealed(uint64_t size, uint64_t mark);
+  uint64_t ReserveSealed(uint64_t size);
+  bool TakeRoom(uint64_t size);
   bool MoveMark(uint64_t size);
+  void RaiseMark(uint64_t end);
   Status GrowRoom(uint64_t size);
   void HaveNoRoom(const Status& why);
   bool TooManyRangeDeletes() const;

@@ -161,7 +161,8 @@ Status VersionSet::WriteManifest(const Manifest& manifest, uint64_t previous_epo
 
 Status VersionSet::InDoubt(const Status& why) {
   in_doubt_.store(true, std::memory_order_release);
-  const std::string cause = why.code() == Code::kIo ? why.message() : why.ToString();
+  const bool has_text = why.code() == Code::kIo && !why.message().empty();
+  const std::string cause = has_text ? why.message() : why.ToString();
   return Status(Code::kIo, cause + "; whether the new manifest counts is not known");
 }
 

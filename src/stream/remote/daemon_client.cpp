@@ -48,8 +48,9 @@ Result<std::string> DaemonClient::Call(const Request& request, uint64_t deadline
   QUIRE_ASSIGN_OR_RETURN(const auto link, TheLink(deadline_ns));
   Result<std::string> body = link->queue->Call(EncodeRequest(request), deadline_ns, on_arrival);
   if (!body.ok() && link->line.PeerGone()) {
-    const std::lock_guard lock(mutex_);
-    if (link_ == link) link_.reset();
+    // A thread that holds it looks at the line itself.
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock() && link_ == link) link_.reset();
   }
   return body;
 }
