@@ -1,6 +1,5 @@
 #include "stream/remote/daemon_client.h"
 
-#include <chrono>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -57,9 +56,11 @@ Result<std::string> DaemonClient::Call(const Request& request, uint64_t deadline
 
 // Another thread may be connecting, with a later deadline.
 Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLink(uint64_t deadline_ns) {
-  const uint64_t now_ns = io::RealClock().NowNs();
-  const uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-  const std::unique_lock lock(mutex_, std::chrono::nanoseconds(left_ns));
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  while (!lock.owns_lock() && io::RealClock().NowNs() < deadline_ns) {
+    io::RealClock().SleepNs(kDaemonPauseNs);
+    static_cast<void>(lock.try_lock());
+  }
   if (lock.owns_lock()) return TheLinkLocked(deadline_ns);
   return Status(Code::kTimedOut,
                 "the daemon in " + place_ + " has not yet taken the connection of another thread");

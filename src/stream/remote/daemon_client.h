@@ -54,7 +54,7 @@ class DaemonClient {
   const std::string place_;
   const std::string program_;  // as the variable names it; empty: it names none
   const std::string token_;    // the same
-  std::timed_mutex mutex_;
+  std::mutex mutex_;
   std::shared_ptr<Link> link_;
   bool had_link_ = false;
 };
