@@ -43,9 +43,9 @@ ENGINE_SABOTAGES = [
              "quire_lsm_test", "KilledWriter.LeavesNothing*"),
     Sabotage("begun-below-the-mark", "the log's mark covers a piece that is not sealed yet",
              "src/lsm/memtable/memtable.cpp",
-             "  MakePresent(std::min(segment_bytes_, log::kSegmentHeaderBytes",
-             "  RaiseMark(log::kSegmentHeaderBytes + data_bytes() + size);\n"
-             "  MakePresent(std::min(segment_bytes_, log::kSegmentHeaderBytes",
+             "    MakePresent(std::min(room, log::kSegmentHeaderBytes",
+             "    RaiseMark(log::kSegmentHeaderBytes + data_bytes() + size);\n"
+             "    MakePresent(std::min(room, log::kSegmentHeaderBytes",
              "quire_lsm_test", "KilledWriter.LeavesNoPiece*"),
     Sabotage("closed-in-a-pause", "a segment is closed amid the pause of a reservation",
              "src/log/segment.cpp",

@@ -1,5 +1,5 @@
-/// What the parts of one Exchange share: the transport, the other ranks, the requests under way,
-/// the threads that wait, and the counters.
+/// Shared state of the parts of one Exchange: the transport, the other ranks, the requests under
+/// way, the threads that wait, and the counters.
 ///
 /// Layer      comm
 /// Threads    any

@@ -90,7 +90,7 @@ void MessageReceiver::HandleMessage(Peer& peer, const MessageHeader& header, Sli
   if (!kept.ok()) HandleLost(peer, header);
 }
 
-// What throws std::bad_alloc in here has not been handled.
+// If it throws std::bad_alloc, the message has not been handled.
 void MessageReceiver::KeepMessage(Peer& peer, const MessageHeader& header, Slice payload,
                                   std::string* owned) {
   switch (header.kind) {

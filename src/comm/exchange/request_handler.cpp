@@ -194,8 +194,8 @@ void RequestHandler::AskAgain() {
   state_.transport->Wake(Waiter::kHandler);  // it sleeps for longer
 }
 
-// What was served is answered, or its sender hears nothing more: its outcome is unknown there, and
-// not that it failed.
+// A request that was served is answered, or its sender is cut off. Then the sender takes the
+// outcome for unknown, and not for a failure.
 void RequestHandler::SendAnswer(Peer& peer, uint64_t call, const Status& status,
                                 std::string* answer) {
   const Status sent = base::OrOutOfMemory([&] {
@@ -269,7 +269,7 @@ int RequestHandler::HandleUnfinishedOf(Peer& peer) {
   return count;
 }
 
-// True: it needs nothing any more. What has not begun begins.
+// Returns true if the message is done with. Begins a request that has not begun.
 bool RequestHandler::FinishOne(Peer& peer, UnfinishedMessage* unfinished) {
   HeldMessage& message = unfinished->message;
   if (message.kind == MessageKind::kSignal) {

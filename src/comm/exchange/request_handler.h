@@ -24,7 +24,7 @@ namespace quire::comm {
 
 class RequestHandler {
  public:
-  /// How often unfinished requests are asked to go on. What they wait for gives no notice.
+  /// How often unfinished requests are asked to go on: no event says when they can.
   static constexpr uint64_t kAskAgainNs = 1'000'000;
 
   /// Ends what the ranks have under way with each other.

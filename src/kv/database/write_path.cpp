@@ -133,7 +133,7 @@ Status WritePath::DeleteMany(const std::vector<Slice>& keys) {
 
 Status WritePath::WriteGrouped(const std::vector<std::pair<Slice, Slice>>& pairs,
                                log::RecordType type) {
-  // What was staged before the mode changed comes first.
+  // Writes that were staged before the mode changed come first.
   QUIRE_RETURN_IF_ERROR(dispatcher_->DrainAll());
   BulkOutcome outcome(pairs.size());
   OwnerBatchWriter writer(&parts_.exchange, parts_.database_number, WireOperation::kApply);

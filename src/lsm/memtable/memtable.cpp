@@ -167,9 +167,9 @@ uint64_t MemTable::Reserve(uint64_t size) {
 // The log's mark covers the piece only once that is sealed: below the mark a replay has to find out
 // what everything is. The pages are made present first, since others wait during the pause.
 uint64_t MemTable::ReserveSealed(uint64_t size) {
-  MakePresent(std::min(segment_bytes_, log::kSegmentHeaderBytes + data_bytes() + size));
   while (true) {
     const uint64_t room = stored_ == nullptr ? segment_bytes_ : stored_->room();
+    MakePresent(std::min(room, log::kSegmentHeaderBytes + data_bytes() + size));
     const uint64_t offset = log::ReservePaused(index_->tail, segment_bytes_, size, room);
     if (offset == log::kNoRoom) return offset;
     if (offset == log::kMoreRoom) {

@@ -1,11 +1,13 @@
 #include "stream/remote/daemon_client.h"
 
-#include <mutex>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/fork_generation.h"
+#include "base/out_of_memory.h"
+#include "base/scope_exit.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "io/ipc/sealed_memory.h"
@@ -47,34 +49,35 @@ Result<std::string> DaemonClient::Call(const Request& request, uint64_t deadline
   QUIRE_ASSIGN_OR_RETURN(const auto link, TheLink(deadline_ns));
   Result<std::string> body = link->queue->Call(EncodeRequest(request), deadline_ns, on_arrival);
   if (!body.ok() && link->line.PeerGone()) {
-    // A thread that holds it looks at the line itself.
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (lock.owns_lock() && link_ == link) link_.reset();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (link_ == link) link_.reset();
   }
   return body;
 }
 
-// Another thread may be connecting, with a later deadline.
+// One thread connects, with its own deadline; the others wait for it, each up to its own.
 Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLink(uint64_t deadline_ns) {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  while (!lock.owns_lock() && io::RealClock().NowNs() < deadline_ns) {
-    io::RealClock().SleepNs(kDaemonPauseNs);
-    static_cast<void>(lock.try_lock());
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    const bool ours = link_ && link_->generation == base::ForkGeneration();
+    if (ours && !link_->line.PeerGone()) return link_;
+    if (!connecting_) break;
+    const uint64_t now_ns = io::RealClock().NowNs();
+    if (now_ns >= deadline_ns) {
+      return Status(Code::kTimedOut, "the daemon in " + place_ +
+                                         " has not yet taken the connection of another thread");
+    }
+    connected_.wait_for(lock, std::chrono::nanoseconds(deadline_ns - now_ns));
   }
-  if (lock.owns_lock()) return TheLinkLocked(deadline_ns);
-  return Status(Code::kTimedOut,
-                "the daemon in " + place_ + " has not yet taken the connection of another thread");
-}
-
-Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLinkLocked(uint64_t deadline_ns) {
-  const bool ours = link_ && link_->generation == base::ForkGeneration();
-  if (ours && !link_->line.PeerGone()) return link_;
   link_.reset();
-  auto link = Connect(deadline_ns);
-  if (link.status().code() == Code::kNotFound) {
-    const Status started = StartDaemon(deadline_ns);
-    link = started.ok() ? ConnectToStarted(deadline_ns) : started;
-  }
+  connecting_ = true;
+  const base::ScopeExit over([this] {  // under the lock
+    connecting_ = false;
+    connected_.notify_all();
+  });
+  lock.unlock();
+  auto link = base::OrOutOfMemory([&] { return ConnectOrStart(deadline_ns); });
+  lock.lock();
   if (had_link_ && link.status().code() == Code::kNotFound) {
     return Status(Code::kPeerFailed, "the daemon of " + place_ + " has gone");
   }
@@ -82,6 +85,14 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLinkLocked(uint64_t
   link_ = *link;
   had_link_ = true;
   return link_;
+}
+
+Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::ConnectOrStart(
+    uint64_t deadline_ns) const {
+  auto link = Connect(deadline_ns);
+  if (link.status().code() != Code::kNotFound) return link;
+  QUIRE_RETURN_IF_ERROR(StartDaemon(deadline_ns));
+  return ConnectToStarted(deadline_ns);
 }
 
 Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::Connect(uint64_t deadline_ns) const {

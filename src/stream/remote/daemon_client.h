@@ -5,6 +5,7 @@
 /// Threads    any
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -46,7 +47,7 @@ class DaemonClient {
  private:
   struct Link;
   Result<std::shared_ptr<Link>> TheLink(uint64_t deadline_ns);
-  Result<std::shared_ptr<Link>> TheLinkLocked(uint64_t deadline_ns);
+  Result<std::shared_ptr<Link>> ConnectOrStart(uint64_t deadline_ns) const;
   Result<std::shared_ptr<Link>> Connect(uint64_t deadline_ns) const;
   Result<std::shared_ptr<Link>> ConnectToStarted(uint64_t deadline_ns) const;
   Status StartDaemon(uint64_t deadline_ns) const;
@@ -54,7 +55,9 @@ class DaemonClient {
   const std::string place_;
   const std::string program_;  // as the variable names it; empty: it names none
   const std::string token_;    // the same
-  std::mutex mutex_;
+  std::mutex mutex_;           // no thread waits for the daemon under it
+  std::condition_variable connected_;
+  bool connecting_ = false;  // a thread does, without the lock
   std::shared_ptr<Link> link_;
   bool had_link_ = false;
 };
