@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <string>
 
 #include "base/check.h"
 #include "base/coding.h"
@@ -105,6 +106,12 @@ uint64_t ValueRecordChecksum(const char* at, uint64_t value_checksum, uint64_t g
   return base::ChecksumParts(
       head, KeyOf(at), Slice(checksum, sizeof checksum),
       base::ChecksumSeed(base::ChecksumKind::kLogRecord, generation, offset));
+}
+
+Status KeySizeError(uint64_t size) {
+  return Status(Code::kInvalidArgument, "a key of " + std::to_string(size) +
+                                            " bytes; keys have 1 to " +
+                                            std::to_string(kKeyBytesMax));
 }
 
 bool PlausibleRecord(const char* bytes, uint64_t offset, uint64_t end, uint64_t* size) {

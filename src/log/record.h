@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "quire/slice.h"
+#include "quire/status.h"
 
 namespace quire::log {
 
@@ -48,6 +49,12 @@ constexpr uint8_t kPredecessorFlag = 1;
 constexpr uint64_t kRecordCoveredFrom = 12;
 constexpr uint64_t kKeyBytesMax = 64 * 1024;
 constexpr uint64_t kValueBytesMax = 0xFFFFFFFFull;
+/// Whether a key may have this size.
+constexpr bool IsKeySize(uint64_t size) {
+  return size != 0 && size <= kKeyBytesMax;
+}
+/// The kInvalidArgument of a key of another size.
+Status KeySizeError(uint64_t size);
 
 /// Bytes a record takes in a segment.
 constexpr uint64_t RecordSize(uint64_t key_size, uint64_t value_size) {

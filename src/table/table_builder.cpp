@@ -107,10 +107,8 @@ Status FileTableBuilder::Add(Slice key, log::RecordType type, Slice value, uint6
 }
 
 Status FileTableBuilder::CheckEntry(Slice key, log::RecordType type, Slice value) const {
-  if (key.empty() || key.size() > log::kKeyBytesMax) [[unlikely]] {
-    return Status(Code::kInvalidArgument,
-                  "a key of " + std::to_string(key.size()) + " bytes: keys have 1 to 65536");
-  }
+  if (!log::IsKeySize(key.size())) [[unlikely]]
+    return log::KeySizeError(key.size());
   if (!ValidEntry(type, value.size())) [[unlikely]] {
     return Status(Code::kInvalidArgument,
                   "an entry of type " + std::to_string(static_cast<int>(type)) + " with " +

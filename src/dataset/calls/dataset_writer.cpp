@@ -96,10 +96,7 @@ Status DatasetWriterImpl::BeginEpoch(uint64_t number) {
 }
 
 Status DatasetWriterImpl::CheckPair(Slice key, Slice value) const {
-  if (key.empty() || key.size() > log::kKeyBytesMax) {
-    return Status(Code::kInvalidArgument,
-                  "a key of " + std::to_string(key.size()) + " bytes: keys have 1 to 65536");
-  }
+  if (!log::IsKeySize(key.size())) return log::KeySizeError(key.size());
   if (value.size() <= log::kValueBytesMax) return Status();
   return Status(Code::kInvalidArgument, "a value of " + std::to_string(value.size()) +
                                             " bytes: values have up to 4294967295");

@@ -12,7 +12,7 @@ namespace quire::kv {
 
 RemoteGets::Wanted ReadPath::Find(Slice key) const {
   const OwnerFinder::Place place = parts_.owners.Find(key);
-  return {key, place.owner, place.key.hash, {}};
+  return {place.key, place.owner, {}};
 }
 
 Status ReadPath::Get(Slice key, const BufferAllocator& allocate) {
@@ -33,11 +33,12 @@ Status ReadPath::GetWithoutMessage(RemoteGets::Wanted* wanted, const BufferAlloc
   const int owner = wanted->owner;
   if (parts_.owners.IsHere(owner)) {
     parts_.counters.Add(DatabaseCounter::kGetsLocal);
-    return parts_.store.Get({wanted->key, wanted->hash}, allocate);
+    return parts_.store.Get(wanted->key, allocate);
   }
   if (!parts_.owners.IsRank(owner)) [[unlikely]]
     return parts_.owners.NoSuchOwner(owner);
-  const StagedRead staged = dispatcher_->remote_memtable().Find(owner, wanted->key, wanted->hash);
+  const StagedRead staged =
+      dispatcher_->remote_memtable().Find(owner, wanted->key.key, wanted->key.hash);
   switch (staged.state) {
     case StagedRead::State::kNone:
       break;
@@ -57,16 +58,16 @@ Status ReadPath::GetWithoutMessage(RemoteGets::Wanted* wanted, const BufferAlloc
   }
   PairCache& cache = remote_gets_->cache();
   if (cache.on()) {
-    wanted->ticket = cache.Look(wanted->hash);
+    wanted->ticket = cache.Look(wanted->key.hash);
     base::SyncPoint("kv.get.looked");
-    const Status cached = cache.Get(wanted->key, wanted->hash, wanted->ticket, allocate);
+    const Status cached = cache.Get(wanted->key.key, wanted->key.hash, wanted->ticket, allocate);
     if (cached.code() != Code::kNotFound) {
       parts_.counters.Add(DatabaseCounter::kRemoteCacheHits);
       return cached;
     }
   }
   if (direct_ == nullptr || !direct_->Reaches(owner)) return Status(Code::kBusy);
-  const Status direct = direct_->Get(owner, wanted->key, allocate);
+  const Status direct = direct_->Get(owner, wanted->key.key, allocate);
   parts_.counters.Add(direct.code() == Code::kBusy ? DatabaseCounter::kGetsDirectBusy
                                                    : DatabaseCounter::kGetsDirect);
   return direct;

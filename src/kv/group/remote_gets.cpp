@@ -58,7 +58,7 @@ Status RemoteGets::Get(const Wanted& wanted, const BufferAllocator& allocate) {
   while (true) {
     Answer answer;
     answer.heard = context_->exchange->Ask(wanted.owner, Channel(number_, operation), {},
-                                           wanted.key, &answer.bytes);
+                                           wanted.key.key, &answer.bytes);
     Status outcome;
     if (TakeAnswer(wanted, operation, answer, allocate, &outcome)) return outcome;
     operation = WireOperation::kGet;
@@ -92,7 +92,7 @@ Status RemoteGets::Deliver(const Wanted& wanted, Slice value, const BufferAlloca
   char* const to = allocate(value.size());
   if (to == nullptr) return Status(Code::kOutOfMemory, "no memory for the value");
   if (!value.empty()) std::memcpy(to, value.data(), value.size());
-  cache_.Insert(wanted.key, value, wanted.hash, wanted.ticket);
+  cache_.Insert(wanted.key.key, value, wanted.key.hash, wanted.ticket);
   return Status();
 }
 
@@ -100,13 +100,13 @@ Status RemoteGets::ReadTables(const Wanted& wanted, const NamedTables& tables,
                               const BufferAllocator& allocate) {
   char* at = nullptr;
   size_t size = 0;
-  const Status read = group_->Get(wanted.owner, tables, wanted.key, [&](size_t value_size) {
+  const Status read = group_->Get(wanted.owner, tables, wanted.key.key, [&](size_t value_size) {
     size = value_size;
     return at = allocate(value_size);
   });
   if (read.code() == Code::kBusy) return read;
   counters_->Add(DatabaseCounter::kGetsInGroup);
-  if (read.ok()) cache_.Insert(wanted.key, Slice(at, size), wanted.hash, wanted.ticket);
+  if (read.ok()) cache_.Insert(wanted.key.key, Slice(at, size), wanted.key.hash, wanted.ticket);
   return read;
 }
 
@@ -115,8 +115,8 @@ Status RemoteGets::ReadTables(const Wanted& wanted, const NamedTables& tables,
 class RemoteGets::UnderWay final : public PendingGet {
  public:
   UnderWay(std::shared_ptr<RemoteGets> gets, const Wanted& wanted, WireOperation operation)
-      : gets_(std::move(gets)), key_(wanted.key), wanted_(wanted) {
-    wanted_.key = key_;
+      : gets_(std::move(gets)), key_(wanted.key.key), wanted_(wanted) {
+    wanted_.key.key = key_;
     Ask(operation);
   }
   ~UnderWay() override {
@@ -213,7 +213,7 @@ void RemoteGets::AskForMany(Left* left) {
   for (const auto& [asked, keys] : *left) {
     std::string request;
     for (size_t n = keys.size(); n-- > 0 && request.size() < kGetManyRequestBytes;) {
-      AddKey(&request, keys[n]->wanted.key);
+      AddKey(&request, keys[n]->wanted.key.key);
     }
     auto call = context_->exchange->Start(asked.first, Channel(number_, asked.second), {}, request);
     if (call.ok()) {
@@ -256,7 +256,7 @@ void RemoteGets::TakeOne(Left* left, OneOfMany* one, const GetResult& result) {
     *one->status = result.status;
     if (result.status.ok()) {
       one->value->assign(result.value);
-      cache_.Insert(wanted.key, result.value, wanted.hash, wanted.ticket);
+      cache_.Insert(wanted.key.key, result.value, wanted.key.hash, wanted.ticket);
     } else if (result.status.code() != Code::kNotFound) {
       *one->status = OwnerStatus(wanted.owner, result.status);
     }

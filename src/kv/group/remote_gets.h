@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hashed_key.h"
 #include "kv/group/file_group_reader.h"
 #include "kv/owner/pair_cache.h"
 #include "kv/protocol/counters.h"
@@ -31,9 +32,8 @@ class RemoteGets final : public std::enable_shared_from_this<RemoteGets> {
  public:
   /// A key of another rank, and what the remote cache gave when it was looked into before.
   struct Wanted {
-    Slice key;
+    base::HashedKey key;
     int owner = 0;
-    uint64_t hash = 0;
     PairCache::Ticket ticket;
   };
   /// One key of many, and the places of its value and its outcome.

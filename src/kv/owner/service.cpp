@@ -20,7 +20,7 @@ constexpr WireOperation kReads[] = {WireOperation::kGet, WireOperation::kGetMany
                                     WireOperation::kGetInGroup, WireOperation::kGetManyInGroup};
 
 Status CheckKeySize(Slice key) {
-  if (!key.empty() && key.size() <= log::kKeyBytesMax) return Status();
+  if (log::IsKeySize(key.size())) return Status();
   return Status(Code::kCorruption,
                 "a request of another rank has a key of " + std::to_string(key.size()) + " bytes");
 }

@@ -4,12 +4,6 @@
 
 namespace quire::kv {
 
-Status KeySizeError(Slice key) {
-  return Status(Code::kInvalidArgument, "a key of " + std::to_string(key.size()) +
-                                            " bytes; keys have 1 to " +
-                                            std::to_string(log::kKeyBytesMax));
-}
-
 Status ValueSizeError(Slice value) {
   return Status(Code::kInvalidArgument, "a value of " + std::to_string(value.size()) +
                                             " bytes; values have at most " +

@@ -18,14 +18,13 @@ namespace quire::kv {
 constexpr uint64_t kArgumentBytesMax = log::kValueBytesMax - sizeof(uint32_t);
 
 /// The error of a pair or update whose sizes are out of range.
-Status KeySizeError(Slice key);
 Status ValueSizeError(Slice value);
 Status ArgumentSizeError(Slice argument);
 
 /// Checks a pair, or a key alone. kInvalidArgument: a size is out of range.
 inline Status CheckSizes(Slice key, Slice value) {
-  if (key.empty() || key.size() > log::kKeyBytesMax) [[unlikely]]
-    return KeySizeError(key);
+  if (!log::IsKeySize(key.size())) [[unlikely]]
+    return log::KeySizeError(key.size());
   if (value.size() > log::kValueBytesMax) [[unlikely]]
     return ValueSizeError(value);
   return Status();

@@ -79,10 +79,7 @@ Status DbImpl::Deliver(const Found& found, const BufferAllocator& allocate, Late
 
 Status DbImpl::Get(const base::HashedKey& key, const engine::Snapshot* snapshot,
                    const BufferAllocator& allocate) const {
-  if (key.key.empty() || key.key.size() > log::kKeyBytesMax) {
-    return Status(Code::kInvalidArgument,
-                  "a key of " + std::to_string(key.key.size()) + " bytes; keys have 1 to 65536");
-  }
+  if (!log::IsKeySize(key.key.size())) return log::KeySizeError(key.key.size());
   while (true) {
     std::shared_ptr<const engine::BackingStore> base;
     const Status status = GetAboveBackingStore(key, snapshot, allocate, &base);

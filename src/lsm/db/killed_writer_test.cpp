@@ -71,6 +71,47 @@ void DieIn(const std::function<void()>& body) {
   ASSERT_TRUE(WIFSIGNALED(status)) << "it was to die in its copy";
 }
 
+// A segment that is used again, full of such integers up to `stale_end`.
+struct StaleSegment {
+  StaleSegment(uint64_t bytes, uint64_t stale_end)
+      : index(Memory(IndexBytes(bytes))), data(Memory(bytes)) {
+    header.generation = 7;
+    header.capacity = bytes;
+    header.boot_id = kBootId;
+    const Slice stale = DeadlyValue();
+    const uint64_t piece = std::min(bytes / 2, kValueBytes / 2);
+    for (uint64_t at = 4096 + 12; at + piece < stale_end; at += piece) {
+      std::memcpy(data + at, stale.data(), piece);
+    }
+    log::EncodeSegmentHeader(header, data);
+  }
+  std::unique_ptr<MemTable> NewTable(io::MappedFile* stored = nullptr) const {
+    return std::make_unique<MemTable>(index, data, header.capacity, header.generation, 0, stored);
+  }
+  // As an owner marks it: 8 KiB behind what was reserved last.
+  void MarkReserved(uint64_t record_bytes) const {
+    log::MarkReserved(data, header.generation, 4096 + 8192 + 200 + record_bytes);
+  }
+  // On this node and on another.
+  void ExpectReplayed(const std::vector<std::string>& there) const {
+    for (const uint64_t boot : {kBootId, kBootId + 1}) {
+      std::vector<std::string> keys;
+      const auto report =
+          log::Replay({data}, header, boot, "segment", [&](uint64_t, const char* record) {
+            keys.emplace_back(log::KeyOf(record));
+            return Status();
+          });
+      ASSERT_OK(report.status());
+      EXPECT_EQ(keys, there);
+      EXPECT_EQ(report->torn_bytes, 0u);
+    }
+  }
+
+  log::SegmentHeader header;
+  char* const index;
+  char* const data;
+};
+
 using log::RecordType;
 using Write = std::function<bool(MemTable& table, Slice deadly)>;
 
@@ -100,34 +141,14 @@ TEST(KilledWriter, LeavesAPieceThatAReplayStepsOver) {
   constexpr uint64_t kBytes = 16 << 20;
   for (const auto& [name, values, write, there] : kWrites) {
     SCOPED_TRACE(name);
-    log::SegmentHeader header;
-    header.generation = 7;
-    header.capacity = kBytes;
-    header.boot_id = kBootId;
-    char* const index = Memory(IndexBytes(kBytes));
-    char* const data = Memory(kBytes);
+    const StaleSegment segment(kBytes, kBytes / 2);
     const Slice deadly = DeadlyValue();
-    for (uint64_t at = 4096 + 12; at + kValueBytes / 2 < kBytes / 2; at += kValueBytes / 2) {
-      std::memcpy(data + at, deadly.data(), kValueBytes / 2);
-    }
-    log::EncodeSegmentHeader(header, data);
     DieIn([&, &write = write] {
-      MemTable table(index, data, kBytes, header.generation, 0, nullptr);
-      if (table.Add({RecordType::kPut, "acknowledged", "1"}, nullptr)) write(table, deadly);
+      const auto table = segment.NewTable();
+      if (table->Add({RecordType::kPut, "acknowledged", "1"}, nullptr)) write(*table, deadly);
     });
-    // As far as an owner marks it: 8 KiB behind what was reserved last.
-    log::MarkReserved(data, header.generation, 4096 + 8192 + 200 + values * kValueBytes);
-    for (const uint64_t boot : {kBootId, kBootId + 1}) {
-      std::vector<std::string> keys;
-      const auto report = log::Replay({data}, header, boot, "segment",
-                                      [&](uint64_t, const char* record) {
-                                        keys.emplace_back(log::KeyOf(record));
-                                        return Status();
-                                      });
-      ASSERT_OK(report.status());
-      EXPECT_EQ(keys, there);
-      EXPECT_EQ(report->torn_bytes, 0u);
-    }
+    segment.MarkReserved(values * kValueBytes);
+    segment.ExpectReplayed(there);
   }
 }
 
@@ -153,42 +174,20 @@ class KilledBeforeTheFirstStore : public base::SyncPointListener {
 };
 
 TEST(KilledWriter, LeavesNothingBehindThatHidesLaterRecords) {
-  const Slice stale = DeadlyValue();
   for (const uint64_t bytes : {64 << 10, 16 << 20}) {
     for (const uint64_t value_bytes : {uint64_t{100}, uint64_t{900}, bytes / 16}) {
       SCOPED_TRACE(std::to_string(value_bytes) + " bytes in a segment of " + std::to_string(bytes));
-      log::SegmentHeader header;
-      header.generation = 7;
-      header.capacity = bytes;
-      header.boot_id = kBootId;
-      char* const index = Memory(IndexBytes(bytes));
-      char* const data = Memory(bytes);
-      const uint64_t piece = std::min(bytes / 2, kValueBytes / 2);
-      for (uint64_t at = 4096 + 12; at + piece < bytes; at += piece) {
-        std::memcpy(data + at, stale.data(), piece);
-      }
-      log::EncodeSegmentHeader(header, data);
+      const StaleSegment segment(bytes, bytes);
       DieIn([&] {
-        MemTable table(index, data, bytes, header.generation, 0, nullptr);
-        if (!table.Add({RecordType::kPut, "acknowledged", "1"}, nullptr)) return;
-        KilledBeforeTheFirstStore killed(&table, bytes / 16);
+        const auto table = segment.NewTable();
+        if (!table->Add({RecordType::kPut, "acknowledged", "1"}, nullptr)) return;
+        KilledBeforeTheFirstStore killed(table.get(), bytes / 16);
         const base::ScopedSyncPoints installed(&killed);
         static_cast<void>(
-            table.Add({RecordType::kPut, "bbbb", std::string(value_bytes, 'b')}, nullptr));
+            table->Add({RecordType::kPut, "bbbb", std::string(value_bytes, 'b')}, nullptr));
       });
-      // As an owner marks it.
-      log::MarkReserved(data, header.generation, 4096 + 8192 + 200 + value_bytes + bytes / 16);
-      for (const uint64_t boot : {kBootId, kBootId + 1}) {
-        std::vector<std::string> keys;
-        const auto report =
-            log::Replay({data}, header, boot, "segment", [&](uint64_t, const char* record) {
-              keys.emplace_back(log::KeyOf(record));
-              return Status();
-            });
-        ASSERT_OK(report.status());
-        EXPECT_EQ(keys, (std::vector<std::string>{"acknowledged", "later"}));
-        EXPECT_EQ(report->torn_bytes, 0u);
-      }
+      segment.MarkReserved(value_bytes + bytes / 16);
+      segment.ExpectReplayed({"acknowledged", "later"});
     }
   }
 }
@@ -211,34 +210,15 @@ class DeadlyPages : public io::MappedFile {
 // The log's mark does not cover what an earlier use left there.
 TEST(KilledWriter, LeavesNoPieceBelowTheMarkThatIsNotSealed) {
   constexpr uint64_t kBytes = 16 << 20;
-  const Slice stale = DeadlyValue();
-  log::SegmentHeader header;
-  header.generation = 7;
-  header.capacity = kBytes;
-  header.boot_id = kBootId;
-  char* const index = Memory(IndexBytes(kBytes));
-  char* const data = Memory(kBytes);
-  for (uint64_t at = 4096 + 12; at + kValueBytes / 2 < kBytes; at += kValueBytes / 2) {
-    std::memcpy(data + at, stale.data(), kValueBytes / 2);
-  }
-  log::EncodeSegmentHeader(header, data);
+  const StaleSegment segment(kBytes, kBytes);
   DieIn([&] {
     DeadlyPages pages(kBytes);
-    MemTable table(index, data, kBytes, header.generation, 0, &pages);
-    if (!table.Add({RecordType::kPut, "acknowledged", "1"}, nullptr)) return;
+    const auto table = segment.NewTable(&pages);
+    if (!table->Add({RecordType::kPut, "acknowledged", "1"}, nullptr)) return;
     pages.deadly = true;
-    static_cast<void>(table.Add({RecordType::kPut, "bbbb", std::string(4 << 20, 'b')}, nullptr));
+    static_cast<void>(table->Add({RecordType::kPut, "bbbb", std::string(4 << 20, 'b')}, nullptr));
   });
-  for (const uint64_t boot : {kBootId, kBootId + 1}) {
-    std::vector<std::string> keys;
-    const auto report =
-        log::Replay({data}, header, boot, "segment", [&](uint64_t, const char* record) {
-          keys.emplace_back(log::KeyOf(record));
-          return Status();
-        });
-    ASSERT_OK(report.status());
-    EXPECT_EQ(keys, (std::vector<std::string>{"acknowledged"}));
-  }
+  segment.ExpectReplayed({"acknowledged"});
 }
 
 struct Owner {

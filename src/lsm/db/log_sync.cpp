@@ -4,6 +4,7 @@
 
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
+#include "base/unknown_outcome.h"
 #include "lsm/version/version.h"
 
 namespace quire::lsm {
@@ -25,12 +26,9 @@ Status LogSync::SyncAll() {
 // A write that was stored before the sync failed: readers see it, and it is not taken back.
 Status LogSync::StoredUnsynced(const Status& why) const {
   const Status said = base::OrOutOfMemory([&] {
-    const bool has_text = why.code() == Code::kIo && !why.message().empty();
-    const std::string cause = has_text ? why.message() : why.ToString();
-    return Status(Code::kIo, cause + "; whether the write is stored is not known: readers of " +
-                                 directory_ +
-                                 " see it, but a loss of power may take it; reopen the database "
-                                 "and look");
+    return base::UnknownOutcome(
+        why, "; whether the write is stored is not known: readers of " + directory_ +
+                 " see it, but a loss of power may take it; reopen the database and look");
   });
   return said.code() == Code::kIo ? said : Status(Code::kIo);
 }

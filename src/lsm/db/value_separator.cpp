@@ -21,10 +21,7 @@ Slice ReferenceBytes(const log::ValueRef& reference) {
 }  // namespace
 
 Status ValueSeparator::RefusalOf(Slice key, uint64_t value_size) const {
-  if (key.empty() || key.size() > log::kKeyBytesMax) {
-    return Status(Code::kInvalidArgument,
-                  "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
-  }
+  if (!log::IsKeySize(key.size())) return log::KeySizeError(key.size());
   if (value_size > log::kValueBytesMax) {
     return Status(Code::kInvalidArgument, "a value of " + std::to_string(value_size) +
                                               " bytes; values have at most 4294967295");

@@ -60,7 +60,7 @@ class ValueSeparator {
   uint64_t record_bytes_max() const { return record_bytes_max_; }
   /// Whether a MemTable takes a key and a value of these sizes; if not, RefusalOf says why.
   bool Fits(Slice key, uint64_t value_size) const {
-    return !key.empty() && key.size() <= log::kKeyBytesMax && value_size <= log::kValueBytesMax &&
+    return log::IsKeySize(key.size()) && value_size <= log::kValueBytesMax &&
            RecordBytesAtLeast(key, value_size) <= record_bytes_max_;
   }
   /// Returns the kInvalidArgument of a key and a value that do not fit.

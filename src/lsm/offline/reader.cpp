@@ -102,10 +102,7 @@ Result<std::shared_ptr<engine::StoredPart>> OfflineReader::Newer() const {
 Status OfflineReader::Get(Slice key, const BufferAllocator& allocate,
                           table::KeyState* state) const {
   if (state != nullptr) *state = table::KeyState::kAbsent;
-  if (key.empty() || key.size() > log::kKeyBytesMax) {
-    return Status(Code::kInvalidArgument,
-                  "a key of " + std::to_string(key.size()) + " bytes; keys have 1 to 65536");
-  }
+  if (!log::IsKeySize(key.size())) return log::KeySizeError(key.size());
   LateValue late;
   {
     const base::EpochGuard guard;

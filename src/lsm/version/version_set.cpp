@@ -8,6 +8,7 @@
 #include "base/epoch.h"
 #include "base/out_of_memory.h"
 #include "base/sync_point.h"
+#include "base/unknown_outcome.h"
 #include "lsm/version/recovery.h"
 
 namespace quire::lsm {
@@ -161,9 +162,7 @@ Status VersionSet::WriteManifest(const Manifest& manifest, uint64_t previous_epo
 
 Status VersionSet::InDoubt(const Status& why) {
   in_doubt_.store(true, std::memory_order_release);
-  const bool has_text = why.code() == Code::kIo && !why.message().empty();
-  const std::string cause = has_text ? why.message() : why.ToString();
-  return Status(Code::kIo, cause + "; whether the new manifest counts is not known");
+  return base::UnknownOutcome(why, "; whether the new manifest counts is not known");
 }
 
 // Nothing may be built on what readers here see: the manifest may be another one's.
