@@ -336,7 +336,7 @@ Result<std::unique_ptr<Segment>> Segment::Create(io::FileSystem& fs, const std::
     return first;
   }
   segment->Recycle(header);
-  if (named) QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(io::DirectoryOf(path)));
+  if (named && is_new) QUIRE_RETURN_IF_ERROR(fs.SyncDirectory(io::DirectoryOf(path)));
   return segment;
 }
 

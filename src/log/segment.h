@@ -138,9 +138,10 @@ class Segment {
   enum class Origin { kNew, kFound };
   /// Creates the file, writes a fresh header, maps it. Room is set aside for kFirstRoomBytes;
   /// stores beyond map().room() need GrowRoom (log/room.h). kNew: there must be no file at `path`
-  /// (kInvalidArgument). kFound: one that is there is the caller's, and is used anew; if it has
-  /// another size, it is replaced by a new one, never resized under its readers. `named`: its
-  /// directory entry is durable at return. The header is not: after a power loss a segment that no
+  /// (kInvalidArgument). kFound: an existing file belongs to the caller, which has made its
+  /// directory entry durable since it found it; it is used again. If it has another size, a new
+  /// file replaces it: readers never see a file change its size. `named`: makes the directory entry
+  /// of a new file durable. The header is not durable: after a power loss a segment that no
   /// manifest lists may have a damaged one.
   static Result<std::unique_ptr<Segment>> Create(io::FileSystem& fs, const std::string& path,
                                                  const SegmentHeader& header, Origin origin,

@@ -66,6 +66,13 @@ struct Streak {
 };
 constinit thread_local Streak streak;
 
+// True if the MemTable that had this index stored no record: each slot that it might have taken
+// came after a reservation, or (in an adoption) before the count of keys.
+bool NothingIndexed(const log::SegmentTail& tail) {
+  const uint64_t end = tail.tail.load(std::memory_order_relaxed) & log::SegmentTail::kOffset;
+  return end == log::kSegmentHeaderBytes && tail.Keys() == 0;
+}
+
 uint64_t NextNumber() {
   static std::atomic<uint64_t> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
@@ -105,12 +112,12 @@ MemTable::MemTable(char* index, char* segment_data, uint64_t segment_bytes, uint
   QUIRE_CHECK(generation != 0 && segment_bytes / 8 <= std::numeric_limits<uint32_t>::max());
   // A neighbour may be reading the slot's earlier use: it must find the generation gone before it
   // can find anything else changed (peer_memtable.cpp has the other half).
-  const bool unused = IndexIsUnused(index);
+  const bool zero = IndexIsUnused(index) || NothingIndexed(index_->tail);
   index_->generation.store(0, std::memory_order_relaxed);
   base::PublishFence();
   new (index_) IndexHeader();
   // Zeros would only bring its pages into memory, which a small database never uses.
-  if (!unused) std::memset(static_cast<void*>(slots_), 0, (mask_ + 1) * sizeof(IndexSlot));
+  if (!zero) std::memset(static_cast<void*>(slots_), 0, (mask_ + 1) * sizeof(IndexSlot));
   index_->base_lsn.store(base_lsn, std::memory_order_relaxed);
   index_->generation.store(generation, std::memory_order_release);
 }

@@ -112,7 +112,8 @@ struct PoolConfig {
   bool share_memory = false;
   uint64_t owner_epoch = 0;
   CheckHeldFn check_held = AlwaysHeld;
-  std::vector<uint64_t> found;  ///< log segments that were there when the database was opened
+  /// Log segments that the opener found. It has synced their directory since.
+  std::vector<uint64_t> found;
 };
 
 class MemTablePool : public std::enable_shared_from_this<MemTablePool> {

@@ -39,6 +39,29 @@ TEST(MemTable, FindsWhatWasPutAndNothingElse) {
   EXPECT_EQ(table->data_bytes(), log::RecordSize(3, 5));
 }
 
+// The index of a closed database's log, which an opener looked into, is one without records.
+TEST(MemTable, AnIndexThatHeldNoRecordIsNotZeroedAndAnyOtherIs) {
+  Holder records;
+  const io::PageMemory index = std::move(*io::AllocatePages(IndexBytes(records.bytes())));
+  const auto over = [&](uint64_t generation) {
+    return MemTable(index.data(), records.data(), records.bytes(), generation, kBaseLsn, nullptr);
+  };
+  char* const slots = index.data() + sizeof(IndexHeader);
+  char* const last_slot = slots + (IndexSlots(records.bytes()) - 1) * sizeof(IndexSlot);
+  { const MemTable empty = over(1); }
+  *last_slot = 1;  // zeros would go over it
+  { const MemTable empty = over(2); }
+  EXPECT_EQ(*last_slot, 1);
+  {
+    MemTable used = over(3);
+    EXPECT_EQ(*last_slot, 1);
+    Put(used, "key", "value");
+  }
+  const MemTable next = over(4);
+  EXPECT_EQ(*last_slot, 0);
+  EXPECT_EQ(Get(next, "key").state, State::kAbsent);
+}
+
 TEST(MemTable, KeysAndValuesOfAnySizeAndByteAreKept) {
   Holder table(4 << 20);
   const std::string longest(log::kKeyBytesMax, 'k');
