@@ -3,7 +3,7 @@
 /// Layer      engine
 /// Source     docs/decisions/0009-persistence.md
 /// Threads    Get, NewIterator: any
-/// Invariants its pairs never change. While a database has one, it drops no tombstone.
+/// Invariants its pairs never change. While a database has a backing store, it drops no tombstone.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,9 @@ namespace quire::engine {
 class BackingStore {
  public:
   virtual ~BackingStore() = default;
-  /// The value, in the memory that `allocate` gives. kNotFound: absent.
+  /// Returns the value in memory from `allocate`; kNotFound if the key is absent.
   virtual Status Get(Slice key, const BufferAllocator& allocate) const = 0;
-  /// Its pairs: of type kPut, with LSN 0.
+  /// Returns an iterator over its pairs: of type kPut, with LSN 0.
   virtual std::unique_ptr<table::EntryIterator> NewIterator() const = 0;
 };
 

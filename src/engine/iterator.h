@@ -1,7 +1,7 @@
 /// Snapshots and iterators of one rank's database, and of a reader of it.
 ///
 /// Layer      engine
-/// Threads    an iterator belongs to one thread at a time; a snapshot to any
+/// Threads    an iterator belongs to one thread at a time; any thread may use a snapshot
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ class Iterator {
   virtual void Next() = 0;
   virtual void Prev() = 0;
   virtual Slice key() const = 0;
-  /// Reads a separated value on first call at this position; empty, with status(), where that
-  /// fails.
+  /// Reads a separated value on the first call at a position. If that fails, returns an empty value
+  /// and sets status().
   virtual Slice value() = 0;
   virtual Status status() const = 0;
 };

@@ -1,4 +1,4 @@
-/// Several writes as one: log records one after another, as they go over the wire and into the log.
+/// Several writes as one: consecutive log records, encoded as on the wire and in the log.
 ///
 /// Layer      engine
 /// Encoding   docs/format/record.md (checksums 0: the code that stores or sends the batch covers
@@ -27,10 +27,11 @@ class WriteBatch {
   void Put(Slice key, Slice value) { Add(log::RecordType::kPut, key, value); }
   void Delete(Slice key) { Add(log::RecordType::kDelete, key, {}); }
   void DeleteRange(Slice begin, Slice end) { Add(log::RecordType::kRangeDelete, begin, end); }
-  /// A call of a registered function at the owner.
+  /// Adds a call of a registered function at the owner.
   void Update(Slice key, uint32_t function, Slice argument);
-  /// Any of these. The sizes are the caller's to have checked: key 1 .. kKeyBytesMax, value up to
-  /// kValueBytesMax. The database refuses a range whose end is longer than a key.
+  /// Adds an operation of any of these types. The caller has checked the sizes: key 1 ..
+  /// kKeyBytesMax, value up to kValueBytesMax. The database refuses a range whose end is longer
+  /// than a key.
   void Add(log::RecordType type, Slice key, Slice value);
   void Clear() {
     bytes_.clear();
@@ -47,9 +48,9 @@ class WriteBatch {
   size_t count_ = 0;
 };
 
-/// The operations in `bytes` (a batch from somewhere else): kCorruption where a length or a type is
-/// impossible. The slices point into `bytes`, which need not be aligned. kPut, kDelete,
-/// kRangeDelete and kUpdate (value: at least the function's 4 bytes) are possible.
+/// Returns the operations in `bytes` (a received batch); kCorruption if a length or a type is
+/// impossible. The slices point into `bytes`, which need not be aligned. Possible types: kPut,
+/// kDelete, kRangeDelete and kUpdate (value: at least the function's 4 bytes).
 Result<std::vector<WriteOp>> DecodeBatch(Slice bytes);
 
 }  // namespace quire::engine

@@ -42,51 +42,51 @@ struct RecordHeader {
 static_assert(sizeof(RecordHeader) == 24);
 
 /// The record is in no batch, and names its predecessor: a record of this segment that was finished
-/// before this one was begun. If it is not there, the storage lost it.
+/// before this one was begun. If the predecessor is missing, the storage lost it.
 constexpr uint8_t kPredecessorFlag = 1;
 
 /// The offset of the first byte that the checksum covers.
 constexpr uint64_t kRecordCoveredFrom = 12;
 constexpr uint64_t kKeyBytesMax = 64 * 1024;
 constexpr uint64_t kValueBytesMax = 0xFFFFFFFFull;
-/// Whether a key may have this size.
+/// Returns whether a key may have this size.
 constexpr bool IsKeySize(uint64_t size) {
   return size != 0 && size <= kKeyBytesMax;
 }
-/// The kInvalidArgument of a key of another size.
+/// Returns kInvalidArgument for a key of another size.
 Status KeySizeError(uint64_t size);
 
-/// Bytes a record takes in a segment.
+/// Returns the bytes that a record takes in a segment.
 constexpr uint64_t RecordSize(uint64_t key_size, uint64_t value_size) {
   return (sizeof(RecordHeader) + key_size + value_size + 7) & ~uint64_t{7};
 }
 
-/// A record in mapped memory. `at` is 8-byte aligned; the caller has checked that it lies within
-/// the segment.
+/// Returns a record in mapped memory. `at` is 8-byte aligned; the caller has checked that it lies
+/// within the segment.
 inline const RecordHeader* HeaderAt(const char* at) {
   return reinterpret_cast<const RecordHeader*>(at);
 }
 inline RecordHeader* HeaderAt(char* at) { return reinterpret_cast<RecordHeader*>(at); }
-/// Its key.
+/// Returns the record's key.
 inline Slice KeyOf(const char* at) {
   return Slice(at + sizeof(RecordHeader), size_t{HeaderAt(at)->key_size_minus_1} + 1);
 }
-/// Its value.
+/// Returns the record's value.
 inline Slice ValueOf(const char* at) {
   const RecordHeader* header = HeaderAt(at);
   return Slice(at + sizeof(RecordHeader) + header->key_size_minus_1 + 1, header->value_size);
 }
-/// The bytes it takes.
+/// Returns the bytes that the record takes.
 inline uint64_t SizeOf(const char* at) {
   const RecordHeader* header = HeaderAt(at);
   return RecordSize(uint64_t{header->key_size_minus_1} + 1, header->value_size);
 }
 
-/// Distance/8 back to the kBatchBegin record of its batch; 0: not in a batch.
+/// Returns distance/8 back to the kBatchBegin record of its batch; 0: not in a batch.
 inline uint32_t BatchDistance(const RecordHeader& header) {
   return (header.flags & kPredecessorFlag) != 0 ? 0 : header.batch;
 }
-/// Distance/8 back to its predecessor; 0: it names none.
+/// Returns distance/8 back to its predecessor; 0: it names none.
 inline uint32_t PredecessorDistance(const RecordHeader& header) {
   return (header.flags & kPredecessorFlag) != 0 ? header.batch : 0;
 }
@@ -109,10 +109,11 @@ struct ValueRef {
 };
 static_assert(sizeof(ValueRef) == 32);
 
-/// The checksum of a separated value whose record lies at `offset` of value segment `segment_id`.
+/// Returns the checksum of a separated value whose record lies at `offset` of value segment
+/// `segment_id`.
 uint64_t ValueChecksum(Slice value, uint64_t segment_id, uint64_t offset);
 
-/// The seed of that checksum, for a value that comes piece by piece.
+/// Returns the seed of that checksum, for a value that is hashed piece by piece.
 uint64_t ValueChecksumSeed(uint64_t segment_id, uint64_t offset);
 
 /// Writes a record's header at `to` (any alignment) with prev 0.
@@ -124,35 +125,35 @@ void EncodeRecord(char* to, RecordType type, Slice key, Slice value, uint32_t ba
                   uint64_t checksum = 0);
 
 /// Only pieces of a segment from the first to the second size have a seal: smaller ones cost a
-/// replay little, and a header cannot claim more.
+/// replay little, and no header can claim more.
 constexpr uint64_t kSealedBytesMin = 128;
 constexpr uint64_t kSealedBytesMax = kValueBytesMax / 8 * 8;
 /// Returns the seal of the `size` bytes at `offset` of the segment with `generation`; 0: they have
-/// none. It stands in place of a header's checksum while these bytes, which the header claims, are
-/// being written. A replay that finds it steps over them all: their writer died, and they may look
-/// like anything.
+/// none. A header contains it instead of a checksum while the bytes that the header claims are
+/// being written. A replay that finds a seal skips all these bytes: their writer died, and they may
+/// look like anything.
 uint64_t BegunSeal(uint64_t size, uint64_t generation, uint64_t offset);
 /// Writes a header with the seal, which is not 0, at `to`: for a piece of `size` bytes, a multiple
 /// of 8, in which records will lie.
 void EncodeBegun(char* to, uint64_t size, uint64_t seal);
-/// Makes the encoded record at `record`, which is in no batch, name the one `distance`/8 before it
-/// as its predecessor. Before its checksum is taken.
+/// Makes the encoded record at `record`, which is in no batch, name a predecessor: the record that
+/// lies 8 * `distance` bytes before it. Call it before the checksum is computed.
 inline void SetPredecessor(char* record, uint32_t distance) {
   HeaderAt(record)->batch = distance;
   HeaderAt(record)->flags = kPredecessorFlag;
 }
-/// The checksum that belongs to the record at `at` when it lies at `offset` of the segment with
+/// Returns the checksum of the record at `at` when it lies at `offset` of the segment with
 /// `generation`.
 uint64_t RecordChecksum(const char* at, uint64_t generation, uint64_t offset);
-/// The same in a value segment, where the value enters through its own checksum, so that it is
-/// hashed once. Reads header and key only.
+/// Returns the checksum of a record in a value segment. The value enters through its own checksum,
+/// so that it is hashed once. Reads header and key only.
 uint64_t ValueRecordChecksum(const char* at, uint64_t value_checksum, uint64_t generation,
                              uint64_t offset);
-/// Whether the header of a log record at `bytes + offset` is possible and the record lies within
-/// [offset, end); its size. The checksum is not looked at. Reads nothing outside [bytes, bytes +
-/// end).
+/// Returns whether the header of a log record at `bytes + offset` is possible and the record lies
+/// within [offset, end); then sets its size. Does not look at the checksum. Reads nothing outside
+/// [bytes, bytes + end).
 bool PlausibleRecord(const char* bytes, uint64_t offset, uint64_t end, uint64_t* size);
-/// PlausibleRecord, and the checksum holds.
+/// Returns whether the record is plausible and its checksum is right.
 bool ValidRecord(const char* bytes, uint64_t offset, uint64_t end, uint64_t generation,
                  uint64_t* size);
 

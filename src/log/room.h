@@ -1,4 +1,5 @@
-/// The room of a segment file, which grows with what is in it: a database takes what it holds.
+/// The room of a segment file: it grows with the contents, so that a database takes only the space
+/// that it needs.
 ///
 /// Layer      log
 /// Threads    any
@@ -11,9 +12,9 @@
 
 namespace quire::log {
 
-/// Sets room aside in `file`, so that a store up to `end` (at most `end_max`) has its own. The room
-/// doubles, by kRoomPieceMax at most, so that calls are few; if the device has less, it grows by
-/// less: no store is refused for which there is room.
+/// Reserves room in `file` for stores up to `end` (at most `end_max`). The room doubles, by
+/// kRoomPieceMax at most, so that calls are few. If the device has less, the room grows by less: no
+/// store is refused for which there is room.
 ///
 /// Errors     as MappedFile::GrowRoom
 Status GrowRoom(io::MappedFile& file, uint64_t end, uint64_t end_max);

@@ -1,6 +1,6 @@
 /// A log segment: a file of fixed size, mapped, to which many threads append records without a
-/// system call; also the arena in which a MemTable's records live. A value segment is the same with
-/// another kind.
+/// system call; also the arena of a MemTable's records. A value segment is the same, with another
+/// kind.
 ///
 /// Layer      log
 /// Source     docs/decisions/0002-log-is-the-memtable.md, docs/durability.md
@@ -28,7 +28,7 @@ namespace quire::log {
 enum class SegmentKind : uint32_t { kLog = 1, kValue = 2 };
 
 constexpr uint64_t kSegmentHeaderBytes = 4096;
-/// Room of a segment to begin with: a database takes what it holds.
+/// The room of a new segment: small, so that a database takes only the space that it needs.
 constexpr uint64_t kFirstRoomBytes = uint64_t{256} << 10;
 
 /// The content of a segment's first page.
@@ -41,11 +41,11 @@ struct SegmentHeader {
   uint64_t boot_id = 0;     ///< boot in which this use began
   uint64_t previous_generation = 0;  ///< chain: the log segment before this one, ...
   uint64_t previous_end_lsn = 0;     ///< ... and where it was closed
-  uint64_t owner_epoch = 0;          ///< the opener's: orphans of an older job are told apart
+  uint64_t owner_epoch = 0;          ///< the opener's: identifies orphans of an older job
 };
 
-/// The header page of a segment: both copies of `header`, no watermark. `page` has
-/// kSegmentHeaderBytes.
+/// Writes the header page of a segment to `page` (kSegmentHeaderBytes): both copies of `header`, no
+/// watermark.
 void EncodeSegmentHeader(const SegmentHeader& header, char* page);
 
 /// The shared words of a segment's tail. Lies in node-shared memory (MemTable) or in the process
@@ -83,26 +83,26 @@ struct SegmentTail {
 
 /// Offset 0 of a reservation that did not fit.
 constexpr uint64_t kNoRoom = 0;
-/// The segment is large enough, but not the room that is set aside so far.
+/// The segment is large enough, but the room that is reserved so far is not.
 constexpr uint64_t kMoreRoom = 1;
 
 /// Reserves `size` (multiple of 8) bytes; kNoRoom closes the segment for all writers, kMoreRoom
 /// changes nothing. Waits out a pause: an instant, unless the page of a seal is not in memory.
 uint64_t Reserve(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room = UINT64_MAX);
-/// Reserve, and pauses: nothing behind the piece can be reserved before EndPause. So the piece can
-/// be sealed, and then named by MarkReserved: wherever its writer dies, a replay steps over all of
-/// it.
+/// Reserves, and pauses other reservations: nothing behind the piece can be reserved before
+/// EndPause. So the caller can seal the piece, and then include it in MarkReserved: wherever the
+/// writer dies, a replay skips the whole piece.
 uint64_t ReservePaused(SegmentTail& tail, uint64_t capacity, uint64_t size, uint64_t room);
 /// Ends the pause of ReservePaused, which has reserved `size`.
 inline void EndPause(SegmentTail& tail, uint64_t size) {
   // A thread that closes the segment meanwhile adds kClosed, and waits for this piece.
   tail.tail.fetch_add(size - SegmentTail::kPaused, std::memory_order_release);
 }
-/// The reservation of `size` bytes is finished: its records are complete and indexed.
+/// Marks the reservation of `size` bytes as finished: its records are complete and indexed.
 inline void Complete(SegmentTail& tail, uint64_t size) {
   tail.OwnStripe().finished.fetch_add(size, std::memory_order_release);
 }
-/// The tail's offset if at this moment every reservation is finished, else 0.
+/// Returns the tail's offset if at this moment every reservation is finished, else 0.
 uint64_t EndIfComplete(const SegmentTail& tail);
 /// Closes the segment (no further reservation succeeds) and waits until all reservations are
 /// finished; returns the end.
@@ -123,21 +123,22 @@ uint64_t CompleteMark(const char* data, uint64_t generation);
 void MarkClosed(char* data, uint64_t generation, uint64_t end);
 /// Returns the mark; 0 if there is none.
 uint64_t ClosedMark(const char* data, uint64_t generation);
-/// Notes in the header page, before anything is stored behind an earlier such mark, that every
-/// record so far begins and ends below `end`. Behind it lie records of earlier uses of the file,
-/// among which a replay would search for long. Calls with a rising `end`, one after the other.
+/// Notes in the header page that every record so far begins and ends below `end`. Called before
+/// anything is stored behind an earlier such mark, with a rising `end`, one call at a time. Behind
+/// the mark lie records of earlier uses of the file, among which a replay would search for long.
 void MarkReserved(char* data, uint64_t generation, uint64_t end);
 /// Returns the mark; 0 if there is none: an earlier version wrote the segment.
 uint64_t ReservedMark(const char* data, uint64_t generation);
-/// The durable watermark: everything below was synced. kSegmentHeaderBytes if there is none.
+/// Returns the durable watermark: everything below it was synced. kSegmentHeaderBytes: there is
+/// none.
 uint64_t DurableMark(const char* data, uint64_t generation);
 
 /// A segment file, mapped for writing.
 class Segment {
  public:
   enum class Origin { kNew, kFound };
-  /// Creates the file, writes a fresh header, maps it. Room is set aside for kFirstRoomBytes;
-  /// stores beyond map().room() need GrowRoom (log/room.h). kNew: there must be no file at `path`
+  /// Creates the file, writes a fresh header, maps it. Room is reserved for kFirstRoomBytes; stores
+  /// beyond map().room() need GrowRoom (log/room.h). kNew: there must be no file at `path`
   /// (kInvalidArgument). kFound: an existing file belongs to the caller, which has made its
   /// directory entry durable since it found it; it is used again. If it has another size, a new
   /// file replaces it: readers never see a file change its size. `named`: makes the directory entry
@@ -146,9 +147,8 @@ class Segment {
   static Result<std::unique_ptr<Segment>> Create(io::FileSystem& fs, const std::string& path,
                                                  const SegmentHeader& header, Origin origin,
                                                  bool named = false);
-  /// A segment that a dead process left, as it is, mapped for adoption. Its header page is in
-  /// memory; before other bytes are looked at they have to be made readable. Errors as of
-  /// ReadSegmentHeader.
+  /// Maps a segment that a dead process left, as it is, for adoption. Its header page is in memory;
+  /// other bytes must be made readable before they are read. Errors as of ReadSegmentHeader.
   static Result<std::unique_ptr<Segment>> Open(io::FileSystem& fs, const std::string& path);
   /// Starts a new use of this file: a new header. Old records no longer verify. No other thread
   /// uses it any more. After a crash inside, the file has its old header or its new one.
@@ -156,11 +156,11 @@ class Segment {
   char* data() { return map_->data(); }
   const SegmentHeader& header() const { return header_; }
   io::MappedFile& map() { return *map_; }
-  /// Everything below `end` durable (P2), then the watermark says so. Holds also for what a dead
-  /// process left, whose own sync may have failed. Once the device has failed here (kIo), every
-  /// later call, of SyncHeader too, returns the same. One thread at a time.
+  /// Makes everything below `end` durable (P2), then stores the watermark. This includes what a
+  /// dead process left, whose own sync may have failed. Once the device has failed here (kIo),
+  /// every later call, also of SyncHeader, returns the same. One thread at a time.
   Status Sync(uint64_t end);
-  /// The same for the header alone, without a watermark.
+  /// Syncs the header alone, and stores no watermark.
   Status SyncHeader();
 
  private:
@@ -173,48 +173,48 @@ class Segment {
   Status sync_failure_;
 };
 
-/// Reads a segment's header: kCorruption: it is damaged, or a log's file is shorter than it says.
-/// kUnsupported: it is newer. kNotFound: the file has none. (Whether kind, id and epoch are those
-/// expected is the caller's question.)
+/// Reads a segment's header. kCorruption: it is damaged, or a log's file is shorter than it says.
+/// kUnsupported: it is newer. kNotFound: the file has none. The caller checks whether kind, id and
+/// epoch are those expected.
 Result<SegmentHeader> ReadSegmentHeader(io::FileSystem& fs, const std::string& path);
 
 /// The result of a replay.
 struct ReplayReport {
   uint64_t records = 0;  ///< kBatchBegin not counted
   uint64_t end = kSegmentHeaderBytes;  ///< offset after the last record taken
-  uint64_t holes = 0;       ///< records of dead writers stepped over, and 1 for a torn tail
-  uint64_t hole_bytes = 0;  ///< in them; torn tail: as far as is known
+  uint64_t holes = 0;       ///< records of dead writers that were skipped, and 1 for a torn tail
+  uint64_t hole_bytes = 0;  ///< in them; of a torn tail, as far as is known
   uint64_t torn_bytes = 0;  ///< of them, in the torn tail: finished records that the storage lost,
                             ///< and whatever lies behind the first of them
 };
 
-/// What a replay looks at.
+/// The bytes that a replay reads.
 struct SegmentBytes {
-  const char* data;  ///< SegmentHeader::capacity bytes; the header page can be looked at
-  /// io::MappedFile::MakeReadable, for the bytes behind that page, from the first on: asked before
-  /// they are looked at, and an error ends the replay. None: all are in memory.
+  const char* data;  ///< SegmentHeader::capacity bytes; the header page is readable
+  /// Called before bytes behind the header page are read, from the first on:
+  /// io::MappedFile::MakeReadable. An error ends the replay. Empty: all bytes are in memory.
   std::function<Status(uint64_t offset, uint64_t size)> make_readable = {};
 };
 
-/// Walks the records of a segment that a dead process left, in order of offset, and hands each
+/// Walks the records of a segment that a dead process left, in order of offset, and passes each
 /// valid one to `take` (offset, pointer to its header). Batches, their kBatchBegin first, are
-/// handed over whole or not at all. `complete_end`: every record below it was finished once, as the
-/// segment after this one says; 0: not known.
+/// passed whole or not at all. `complete_end`: every record below it was finished once, as the next
+/// segment says; 0: not known.
 ///
-/// Holes are stepped over: their writers died in them. But a hole below the durable watermark is
+/// Holes are skipped: their writers died in them. But a hole below the durable watermark is
 /// kCorruption. In the same boot so is one below the completion mark, and the walk ends at the
-/// closing mark. In another boot the log ends before the first hole in which a finished record is
-/// known to have lain, which a power loss took: one below the completion mark, the closing mark or
-/// `complete_end`, or with the predecessor of a later record. Where so many bytes look like records
-/// that it would take too long to tell, only small records are looked for in another boot; in the
-/// same boot that is kCorruption.
+/// closing mark. In another boot the log ends before the first hole that is known to have contained
+/// a finished record, which a power loss took: a hole below the completion mark, the closing mark
+/// or `complete_end`, or one with the predecessor of a later record. If so many bytes look like
+/// records that the full search would take too long, a replay in another boot looks for small
+/// records only; in the same boot that is kCorruption.
 Result<ReplayReport> Replay(const SegmentBytes& bytes, const SegmentHeader& header,
                             uint64_t boot_id, const std::string& path,
                             const std::function<Status(uint64_t offset, const char* record)>& take,
                             uint64_t complete_end = 0);
 
-/// The same for a repair: takes whatever can be found, as if nothing had been promised, and looks
-/// for small records where it takes too long to tell.
+/// Replays for a repair: takes whatever can be found, as if nothing had been promised, and looks
+/// for small records if the full search would take too long.
 Result<ReplayReport> ReplayForRepair(
     const SegmentBytes& bytes, const SegmentHeader& header, const std::string& path,
     const std::function<Status(uint64_t offset, const char* record)>& take);

@@ -5,8 +5,8 @@
 /// Source     PapyrusKV, SC17, section 2.6 (sequential and binary search); tags: Swiss tables, F14
 /// Encoding   docs/format/table.md, "Data block"
 /// Threads    immutable
-/// Invariants a BlockView stands on contents that ValidateBlock has accepted, and trusts them;
-///            nothing else may make one.
+/// Invariants a BlockView is made only over contents that ValidateBlock has accepted, and trusts
+///            them.
 #pragma once
 
 #include <bit>
@@ -25,14 +25,15 @@ namespace quire::table {
 
 constexpr size_t kBlockHeadBytes = 16;
 constexpr size_t kBlockPrefixBytesMax = 65535;
-/// Instead of the size of an offset: entries of one size, type and LSN, without offsets and heads.
+/// Instead of the size of an offset: all entries have one size, type and LSN, and are stored
+/// without offsets and heads.
 constexpr uint8_t kBlockAlike = 0;
 constexpr size_t kTagGroup = 64;
 /// Bytes behind the contents that FindTagged may read (never use).
 constexpr size_t kBlockSlackBytes = kTagGroup;
 
-/// The tag of a key's hash: bits that neither the owner rank nor the Bloom filter's choice of a
-/// block lives from.
+/// Returns the tag of a key's hash: bits on which neither the owner rank nor the Bloom filter's
+/// choice of a block depends.
 inline uint8_t TagOf(uint64_t hash) {
   return static_cast<uint8_t>(hash >> 28);
 }
@@ -45,7 +46,7 @@ struct BlockEntry {
   log::RecordType type = log::RecordType::kPut;
 };
 
-/// Whether a version may stand in a table, and its value has a size that fits its type.
+/// Returns whether a version may be in a table, and its value has a size that fits its type.
 inline bool ValidEntry(log::RecordType type, uint64_t value_size) {
   switch (type) {
     case log::RecordType::kPut:
@@ -59,16 +60,16 @@ inline bool ValidEntry(log::RecordType type, uint64_t value_size) {
   }
 }
 
-/// The first and the last key of a block, in parts that point into it.
+/// The first and the last key of a block, in parts that point into the block.
 struct BlockKeys {
   Slice prefix;  ///< of both
   Slice first;   ///< what follows the prefix
   Slice last;    ///< what follows the prefix
 };
 
-/// Null where `contents` is a block as the format page says (tags excepted: a wrong one only hides
-/// its key), sorted; then *keys says what it spans. Else what is wrong with it. Reads nothing
-/// outside `contents`. Cost: one pass over the entries, values untouched.
+/// Returns null if `contents` is a sorted block as the format page says (tags excepted: a wrong tag
+/// only hides its key), and sets *keys to its first and last key; else what is wrong with it. Reads
+/// nothing outside `contents`. Cost: one pass over the entries, values untouched.
 const char* ValidateBlock(Slice contents, BlockKeys* keys);
 
 class BlockView {
@@ -95,11 +96,11 @@ class BlockView {
   uint8_t tag(uint32_t index) const { return static_cast<uint8_t>(tags_[index]); }
   inline BlockEntry Entry(uint32_t index) const;
 
-  /// The newest version of `key` at or below `snapshot`. False: not in this block.
-  /// FindTagged reads up to kBlockSlackBytes behind the contents.
+  /// Finds the newest version of `key` at or below `snapshot`; false: the block does not contain
+  /// it. FindTagged reads up to kBlockSlackBytes behind the contents.
   inline bool FindTagged(Slice key, uint8_t tag, uint64_t snapshot, BlockEntry* entry) const;
   bool FindBinary(Slice key, uint64_t snapshot, BlockEntry* entry) const;
-  /// Looks at one entry after another. *passed: an entry with a key above `key` stands here.
+  /// Compares one entry after another. *passed: the block has an entry with a key above `key`.
   bool FindSequential(Slice key, uint64_t snapshot, BlockEntry* entry, bool* passed) const;
   /// Returns the first entry whose key is >= `key`; count() if there is none.
   uint32_t LowerBound(Slice key) const;
@@ -113,8 +114,8 @@ class BlockView {
                               : base::LoadLe<uint32_t>(offsets_ + 4 * size_t{index});
   }
   inline bool Matches(uint32_t index, Slice key, uint64_t snapshot, BlockEntry* entry) const;
-  /// <0, 0, >0 as the keys of this block's prefix lie below, around, above `key`; *rest is the
-  /// key's remainder.
+  /// Returns <0, 0 or >0 if the keys with this block's prefix lie below, around or above `key`;
+  /// *rest is the key's remainder.
   int ComparePrefix(Slice key, Slice* rest) const;
   void Narrow(Slice suffix, uint32_t* low, uint32_t* high) const;
   uint32_t Bisect(Slice suffix, uint32_t low, uint32_t high) const;
@@ -124,14 +125,14 @@ class BlockView {
   const char* entries_ = nullptr;
   const char* end_ = nullptr;
   uint64_t min_lsn_ = 0;
-  size_t alike_bytes_ = 0;   ///< of each entry, where all are alike
-  uint64_t alike_head_ = 0;  ///< what they would begin with
+  size_t alike_bytes_ = 0;   ///< of each entry, if all are alike
+  uint64_t alike_head_ = 0;  ///< the head that each of them would have
   uint32_t count_ = 0;
   uint16_t prefix_size_ = 0;
   uint8_t offset_shift_ = 0;
 };
 
-/// Whether `size` bytes are equal: cheaper than a call for keys.
+/// Returns whether `size` bytes are equal; for keys cheaper than a library call.
 inline bool SameBytes(const char* a, const char* b, size_t size) {
   if (size < 8) {
     for (size_t i = 0; i < size; ++i) {
@@ -145,21 +146,21 @@ inline bool SameBytes(const char* a, const char* b, size_t size) {
   return base::LoadLe<uint64_t>(a + size - 8) == base::LoadLe<uint64_t>(b + size - 8);
 }
 
-/// Copies `size` bytes between places that do not overlap: cheaper than a call for keys.
+/// Copies `size` bytes between places that do not overlap; for keys cheaper than a library call.
 inline void CopyBytes(char* to, const char* from, size_t size) {
   if (size > 32 || size < 8) {
     // (An empty key's bytes may be nowhere.)
     if (size != 0) std::memcpy(to, from, size);
     return;
   }
-  // Pieces that overlap where the size is not a multiple of theirs.
+  // Pieces that overlap if the size is not a multiple of theirs.
   uint64_t last;
   std::memcpy(&last, from + size - 8, 8);
   for (size_t i = 0; i + 8 < size; i += 8) std::memcpy(to + i, from + i, 8);
   std::memcpy(to + size - 8, &last, 8);
 }
 
-/// A varint from validated bytes.
+/// Reads a varint from validated bytes.
 inline const char* ReadVarint(const char* from, uint64_t* value) {
   uint64_t result = static_cast<uint8_t>(*from++);
   if (result >= 0x80) {
@@ -214,7 +215,7 @@ inline bool BlockView::FindTagged(Slice key, uint8_t tag, uint64_t snapshot,
 #if defined(__SSE2__)
   const __m128i wanted = _mm_set1_epi8(static_cast<char>(tag));
   for (uint32_t group = 0; group < count_; group += kTagGroup) {
-    // All of a group at once: which sixteen of a block have the tag is no branch to be guessed.
+    // All of a group at once: so there is no branch to predict on which sixteen have the tag.
     uint64_t hits = 0;
     for (uint32_t i = 0; i < kTagGroup; i += 16) {
       const __m128i tags = _mm_loadu_si128(reinterpret_cast<const __m128i*>(tags_ + group + i));

@@ -17,14 +17,14 @@ namespace quire::table {
 
 class BlockBuilder {
  public:
-  /// The next entry in order; the caller has checked order, sizes and type.
+  /// Adds the next entry in order; the caller has checked order, sizes and type.
   void Add(Slice key, uint8_t tag, log::RecordType type, Slice value, uint64_t lsn);
   bool empty() const { return entries_.empty(); }
-  /// Keys and values so far.
+  /// Returns the bytes of keys and values so far.
   size_t raw_bytes() const { return staged_.size(); }
-  /// Returns the first key; the block must not be empty. Valid until the next call.
+  /// Returns the last key; the block must not be empty. Valid until the next call.
   Slice last_key() const;
-  /// The contents behind what `to` holds; the builder is empty afterwards.
+  /// Appends the contents to `to`; the builder is empty afterwards.
   void Finish(Buffer* to);
 
  private:
@@ -45,7 +45,7 @@ class BlockBuilder {
   bool Alike() const;
   void WriteAlike(Buffer* to) const;
   void WriteEntries(Buffer* to) const;
-  /// Up to the tags; where they end.
+  /// Writes head and tags; returns where the tags end.
   char* PutHead(char* to, size_t prefix_size, size_t offset_bytes, uint64_t min_lsn) const;
 
   Buffer staged_;

@@ -4,10 +4,10 @@
 /// Layer      table
 /// Source     PapyrusKV, SC17, section 2.6 ("loads the SSIndex in memory"); clock eviction
 /// Threads    any; Find, Keep and what they return: inside a base::EpochGuard
-/// Invariants charged bytes, those of memory kept for blocks to come among them, <= capacity; a
-///            block found inside an EpochGuard stays readable until the guard leaves, and as long
-///            as a BlockPin holds it; a block hangs in its slot and in the clock's ring, or (for
-///            the instant of Keep and after eviction) in neither.
+/// Invariants charged bytes, with those of memory kept for future blocks, <= capacity; a block
+///            found inside an EpochGuard stays readable until the guard leaves, and as long as a
+///            BlockPin holds it; a block is in both its slot and the clock's ring, or (for the
+///            instant of Keep and after eviction) in neither.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ namespace quire::table {
 class BlockCache;
 class CachedBlock;
 
-/// The place from which a block hangs: one per block of an open table.
+/// The place of a block in memory: one per block of an open table.
 using CacheSlot = std::atomic<CachedBlock*>;
 
 struct CacheStatistics {
@@ -38,23 +38,24 @@ struct CacheStatistics {
   uint64_t capacity_bytes = 0;
 };
 
-/// Bytes in memory with what the clock needs in front. Freed, or kept for another block, when the
-/// last reference goes: the cache's (through base::EpochRetire), or a BlockPin's.
+/// The bytes of a block in memory, behind the fields that the clock needs. Freed, or kept for
+/// another block, when the last reference goes: the cache's (through base::EpochRetire), or a
+/// BlockPin's.
 class CachedBlock {
  public:
   /// Makes a block of `size` bytes with one reference, the caller's. Null: no memory.
   static CachedBlock* New(size_t size);
-  /// Returns the charge of a block of `size` bytes: all of its memory.
+  /// Returns the charge for a block of `size` bytes: all of its memory.
   static uint64_t Charge(size_t size) { return BlockPool::PieceBytes(sizeof(CachedBlock) + size); }
   char* data() { return reinterpret_cast<char*>(this + 1); }
   const char* data() const { return reinterpret_cast<const char*>(this + 1); }
   size_t size() const { return size_; }
   Slice slice() const { return Slice(data(), size()); }
-  /// Bytes of the allocation that are contents; the rest is slack.
+  /// Limits the contents to the first `size` bytes of the allocation; the rest is slack.
   void Shrink(size_t size) { size_ = size; }
   /// Marks the block as in use for the clock.
   void Touch() {
-    // A store only where it changes something: readers of other cores keep the line.
+    // Store only a change: readers on other cores keep the cache line.
     if (!touched_.load(std::memory_order_relaxed)) touched_.store(true, std::memory_order_relaxed);
   }
   void AddReference() { references_.fetch_add(1, std::memory_order_relaxed); }
@@ -66,7 +67,7 @@ class CachedBlock {
   CachedBlock(size_t size, uint64_t charge) : charge_(charge), size_(size) {}
   static void DropChain(CachedBlock* chain, BlockPool* pool);
 
-  CachedBlock* next_ = nullptr;  ///< in a chain of blocks on their way out
+  CachedBlock* next_ = nullptr;  ///< in a chain of blocks that leave the cache
   uint64_t ring_place_ = 0;
   CacheSlot* slot_ = nullptr;
   uint64_t charge_;
@@ -110,20 +111,21 @@ class BlockCache {
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
 
-  /// Like CachedBlock::New, from memory of evicted blocks if there is some; for blocks to be kept.
+  /// Makes a block like CachedBlock::New, but from memory of evicted blocks if there is some. For
+  /// blocks that go to Keep.
   CachedBlock* New(size_t size);
 
-  /// The block that hangs from `slot`, marked as used; null: none.
+  /// Returns the block in `slot`, marked as used; null: none.
   static CachedBlock* Find(const CacheSlot& slot) {
     CachedBlock* const block = slot.load(std::memory_order_acquire);
     if (block != nullptr) block->Touch();
     return block;
   }
-  /// Hangs `block`, and with it the caller's reference, from `slot`, and evicts others until the
-  /// capacity holds. Returns the block to use: this one, or the one that another thread inserted
-  /// first. A block larger than the cache is not kept: it goes when the guard leaves.
+  /// Puts `block` into `slot`, with the caller's reference, and evicts others until the capacity
+  /// suffices. Returns the block to use: this one, or the one that another thread inserted first. A
+  /// block larger than the cache is not kept: it is freed when the guard leaves.
   CachedBlock* Keep(CacheSlot* slot, CachedBlock* block);
-  /// Takes what hangs from `slots` out: their table is being destroyed.
+  /// Removes the blocks in `slots`, whose table is being destroyed.
   void Drop(std::span<CacheSlot> slots);
 
   void CountHit() { counters_[CounterIndex()].hits.fetch_add(1, std::memory_order_relaxed); }
@@ -143,7 +145,7 @@ class BlockCache {
     return index;
   }
 
-  /// Blocks on their way out, one after another.
+  /// Blocks that leave the cache, linked one after another.
   struct Chain {
     CachedBlock* first = nullptr;
     uint64_t count = 0;
@@ -159,8 +161,9 @@ class BlockCache {
   void Retire(const Chain& chain);
 
   const uint64_t capacity_bytes_;
-  const std::shared_ptr<BlockPool> pool_;  ///< shared with what waits for readers to leave
-  const uint64_t blocks_bytes_max_;        ///< of the capacity: what is not the pool's
+  const std::shared_ptr<BlockPool> pool_;  ///< shared with evicted blocks that wait for readers to
+                                           ///< leave
+  const uint64_t blocks_bytes_max_;        ///< the capacity without the pool's part
   std::array<Counter, kCounterCount> counters_;
   std::atomic<uint64_t> evictions_{0};      ///< written under mutex_
   std::atomic<uint64_t> charged_bytes_{0};  ///< of blocks; written under mutex_

@@ -1,5 +1,5 @@
-/// Memory of blocks that left the block cache, kept for those that come: a cache that is full takes
-/// and gives as much memory per miss as it reads, and an allocator's books lie all over that
+/// Memory of blocks that left the block cache, kept for new ones. A full cache frees and allocates
+/// as much memory per miss as it reads, and an allocator's bookkeeping is spread all over that
 /// memory.
 ///
 /// Layer      table
@@ -21,26 +21,27 @@ class BlockPool {
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  /// What is allocated for `bytes`: a little more, so that blocks of like size fit each other's
-  /// pieces.
+  /// Returns how many bytes are allocated for `bytes`: a little more, so that blocks of similar
+  /// size fit each other's pieces.
   static size_t PieceBytes(size_t bytes);
-  /// A new piece of `bytes` (a PieceBytes), on a cache line of its own; null: no memory.
+  /// Allocates a piece of `bytes` (a PieceBytes), on a cache line of its own; null: no memory.
   static void* Allocate(size_t bytes);
   static void Free(void* piece);
 
-  /// A piece of `*bytes` (a PieceBytes) or slightly more, which *bytes then says; null: none is
-  /// kept.
+  /// Returns a kept piece of `*bytes` (a PieceBytes) or slightly more, and sets *bytes to its size;
+  /// null: none is kept.
   void* Take(size_t* bytes);
   /// Keeps a piece of `bytes`, or frees it.
   void Give(void* piece, size_t bytes);
-  /// Bytes of the pieces kept.
+  /// Returns the bytes of the pieces kept.
   uint64_t bytes() const;
   uint64_t bytes_max() const { return bytes_max_; }
 
  private:
   static constexpr size_t kStepBytes = 128;
   static constexpr size_t kClassCount = 64;
-  static constexpr size_t kClassesAbove = 4;  ///< that may stand in for a class that has none
+  static constexpr size_t kClassesAbove = 4;  ///< so many larger classes may replace one that has
+                                              ///< no piece
 
   struct Piece {
     Piece* next;

@@ -1,5 +1,5 @@
-/// The order in which the block cache's clock asks blocks: a queue of pointers in an array, so that
-/// taking a block out touches no other block, and those that are next are known ahead.
+/// The order in which the block cache's clock visits blocks: a queue of pointers in an array, so
+/// that removing a block touches no other block, and the next blocks are known ahead.
 ///
 /// Layer      table
 /// Threads    one at a time (the block cache's lock)
@@ -13,14 +13,14 @@
 
 namespace quire::table {
 
-/// `Block` has a member ring_place_, of which only the ring makes use, and a member slot_.
+/// `Block` has a member ring_place_, which only the ring uses, and a member slot_.
 template <typename Block>
 class BlockRing {
  public:
   uint64_t count() const { return count_; }
 
-  /// The last to be asked. False if there is no memory to remember it; never when it replaces one
-  /// that was taken out.
+  /// Appends a block, to be visited last. Returns false if there is no memory for it; never when it
+  /// replaces one that was removed.
   bool PushBack(Block* block) {
     if (tail_ - head_ == size_ && !Grow()) return false;
     block->ring_place_ = tail_;
@@ -29,8 +29,8 @@ class BlockRing {
     return true;
   }
 
-  /// Takes the first to be asked out; there is one. Those behind it are asked for from memory, in
-  /// time for their turns.
+  /// Removes and returns the first block; there is one. Prefetches blocks behind it, in time for
+  /// their turns.
   Block* PopFront() {
     while (At(head_) == nullptr) ++head_;
     Block* const block = std::exchange(At(head_++), nullptr);
@@ -40,9 +40,9 @@ class BlockRing {
     return block;
   }
 
-  /// Takes out a block that is in.
+  /// Removes a block that is in the ring.
   void Remove(Block* block) {
-    At(block->ring_place_) = nullptr;  // its place is passed over, or goes when the array grows
+    At(block->ring_place_) = nullptr;  // its place is skipped, or removed when the array grows
     --count_;
   }
 
@@ -54,8 +54,8 @@ class BlockRing {
     return distance < tail_ - head_ ? At(head_ + distance) : nullptr;
   }
 
-  // Closes the gaps, in an array that has room for as many blocks again: either it is larger, or
-  // half of it was gaps.
+  // Closes the gaps, in an array that has room for as many blocks again: it is larger than before,
+  // or half of the old array was gaps.
   bool Grow() {
     const uint64_t size = std::bit_ceil(2 * (count_ + 1));
     std::unique_ptr<Block*[]> places(new (std::nothrow) Block*[size]());

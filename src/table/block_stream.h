@@ -13,10 +13,10 @@ namespace quire::table {
 
 class BlockStream {
  public:
-  /// Over the blocks of `table`, whose index is `index`; both outlive it.
+  /// Reads the blocks of `table`, whose index is `index`; both outlive the stream.
   BlockStream(const TableReader& table, const TableIndex& index) : table_(table), index_(index) {}
-  /// The validated contents of `block`, good until the next call. Blocks that follow the last one,
-  /// in either direction, come out of pieces that grow.
+  /// Returns the validated contents of `block`, valid until the next call. Blocks that follow the
+  /// last one, in either direction, are read in pieces that grow.
   Status Read(uint64_t block, Slice* contents);
 
  private:

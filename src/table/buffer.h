@@ -1,4 +1,4 @@
-/// Bytes that grow without being zeroed first: what blocks are staged, encoded and written from.
+/// A buffer that grows without being zeroed first: blocks are staged, encoded and written from it.
 ///
 /// Layer      table
 /// Threads    one thread
@@ -21,8 +21,8 @@ class Buffer {
   size_t capacity() const { return capacity_; }
   Slice slice() const { return Slice(bytes_.get(), size_); }
   void Clear() { size_ = 0; }
-  /// Room for `more` bytes behind the present ones, which keep their contents. The bytes there
-  /// count only once Commit() has said so.
+  /// Makes room for `more` bytes behind the present ones, whose contents stay. The new bytes count
+  /// only after Commit().
   char* Reserve(size_t more) {
     if (capacity_ - size_ < more) [[unlikely]]
       Grow(more);

@@ -17,7 +17,7 @@ struct ZSTD_CCtx_s;
 
 namespace quire::table {
 
-/// How a block's contents lie in the file: the byte behind them.
+/// The form in which a block's contents are stored: the byte behind them.
 enum class BlockForm : uint8_t { kRaw = 0, kLz4 = 1, kZstd = 2 };
 
 /// Blocks larger than this are stored raw, so that a damaged size asks for no more memory.
@@ -27,10 +27,10 @@ class Compressor {
  public:
   explicit Compressor(Compression compression);
   ~Compressor();
-  /// The compressed form of `raw` (with its size in front), good until the next call. Null: raw is
-  /// what to store.
+  /// Returns the compressed form of `raw` (with its size in front), valid until the next call; null
+  /// if `raw` is to be stored as it is.
   const Buffer* Compress(Slice raw);
-  /// The result of Compress.
+  /// Returns the form of what Compress returned.
   BlockForm form() const { return form_; }
 
  private:
@@ -41,10 +41,11 @@ class Compressor {
   Buffer compressed_;
 };
 
-/// The size of the raw contents that `stored` (form kLz4 or kZstd) says it has; *body is what
-/// follows. False: damaged.
+/// Reads the size of the raw contents from the front of `stored` (form kLz4 or kZstd); *body is
+/// what follows. False: damaged.
 bool RawSize(Slice stored, uint64_t* raw_size, Slice* body);
-/// Exactly `raw_size` bytes at `to` from `body`: kOk, kCorruption (damaged) or kOutOfMemory.
+/// Decompresses `body` to exactly `raw_size` bytes at `to`: kOk, kCorruption (damaged) or
+/// kOutOfMemory.
 Code Decompress(BlockForm form, Slice body, char* to, uint64_t raw_size);
 
 }  // namespace quire::table

@@ -15,7 +15,7 @@
 
 namespace quire::table {
 
-/// One version, where an iterator stands. The slices live until the iterator moves.
+/// One version, at an iterator's position. The slices are valid until the iterator moves.
 struct Entry {
   Slice key;
   Slice value;  ///< kValueRef: the 32 bytes of a log::ValueRef
@@ -29,15 +29,16 @@ class EntryIterator {
   bool Valid() const { return entry_ != nullptr; }
   virtual void SeekToFirst() = 0;
   virtual void SeekToLast() = 0;
-  /// The first entry whose key is >= `key` (its newest version).
+  /// Moves to the first entry whose key is >= `key` (its newest version).
   virtual void Seek(Slice key) = 0;
-  /// The last entry whose key is < `key` (its oldest version): for walking back.
+  /// Moves to the last entry whose key is < `key` (its oldest version): for walking back.
   virtual void SeekBefore(Slice key) = 0;
   virtual void Next() = 0;
   virtual void Prev() = 0;
-  /// The position, until it moves; null if Valid() is false. Looking at it is no call.
+  /// Returns the present entry, valid until the iterator moves; null if Valid() is false. Not a
+  /// virtual call.
   const Entry* entry() const { return entry_; }
-  /// The same, piece by piece, while Valid().
+  /// Return the fields of the present entry, while Valid().
   Slice key() const { return entry_->key; }
   Slice value() const { return entry_->value; }
   log::RecordType type() const { return entry_->type; }
@@ -46,7 +47,8 @@ class EntryIterator {
   virtual Status status() const = 0;
 
  protected:
-  /// For those who implement it: an Entry of their own, or of an iterator that they stand for.
+  /// Sets the present entry. For implementations: an Entry of their own, or of an iterator that
+  /// they wrap.
   void StandOn(const Entry* entry) { entry_ = entry; }
 
  private:

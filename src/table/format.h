@@ -21,7 +21,7 @@ namespace quire::table {
 constexpr uint32_t kTableVersion = 1;
 constexpr size_t kFooterBytes = 80;
 constexpr size_t kChecksumBytes = sizeof(uint64_t);
-/// Behind a data block's contents: how they are compressed, checksum.
+/// Behind a data block's contents: their form of compression, and a checksum.
 constexpr size_t kBlockTrailerBytes = 1 + kChecksumBytes;
 /// The smallest data block: a byte of contents, which may be compressed, and the trailer.
 constexpr uint64_t kStoredBlockBytesMin = 1 + kBlockTrailerBytes;
@@ -49,22 +49,22 @@ struct Footer {
   uint64_t file_bytes() const { return properties_offset() + properties_bytes + kFooterBytes; }
 };
 
-/// The identity that binds the checksums of a table's parts to it.
+/// Returns the identity that binds the checksums of a table's parts to the table.
 uint64_t TableIdentity(uint64_t file_id, uint64_t ssid);
 
-/// The footer of a file that has it at file_bytes() - kFooterBytes.
+/// Encodes the footer, which stands at file_bytes() - kFooterBytes.
 std::string EncodeFooter(const Footer& footer);
-/// The footer of the table `ssid`, from the last kFooterBytes of a file of `file_bytes`.
-/// kCorruption, kUnsupported.
+/// Decodes the footer of the table `ssid` from the last kFooterBytes of a file of `file_bytes`.
+/// Errors: kCorruption, kUnsupported.
 Result<Footer> DecodeFooter(Slice bytes, uint64_t file_bytes, uint64_t ssid);
 
-/// The properties part without its checksum. file_bytes, ssid and file_id of `info` are the
-/// footer's business.
+/// Encodes the properties part without its checksum. It does not contain file_bytes, ssid and
+/// file_id of `info`, which are in the footer.
 std::string EncodeProperties(const TableInfo& info, const std::vector<RangeTombstone>& tombstones);
-/// False: malformed.
+/// Decodes the properties part; false: malformed.
 bool DecodeProperties(Slice bytes, TableInfo* info, std::vector<RangeTombstone>* tombstones);
 
-/// The checksum of a part that begins at `offset`.
+/// Returns the checksum of a part that begins at `offset`.
 inline uint64_t PartChecksum(base::ChecksumKind kind, uint64_t identity, uint64_t offset,
                              Slice part) {
   return base::Checksum(part, base::ChecksumSeed(kind, identity, offset));
@@ -73,7 +73,7 @@ inline uint64_t PartChecksum(base::ChecksumKind kind, uint64_t identity, uint64_
 /// is for the message.
 Status ReadPart(const io::File& file, base::ChecksumKind kind, uint64_t identity, uint64_t offset,
                 uint64_t size, char* to);
-/// "what at offset ... of file ... is damaged: why; what to do".
+/// Returns the kCorruption of `what` at `offset` in the file: why, and what to do.
 Status Damaged(const io::File& file, const std::string& what, uint64_t offset, const char* why);
 
 }  // namespace quire::table

@@ -1,5 +1,5 @@
-/// The result of a point lookup, whatever was looked into: a MemTable, also a neighbour's, a table,
-/// all runs, or a database.
+/// The result of a point lookup in any source: a MemTable (also a neighbour's), a table, all runs,
+/// or a database.
 ///
 /// Layer      table
 /// Threads    a value
@@ -15,7 +15,7 @@ namespace quire::table {
 class CachedBlock;
 
 enum class KeyState : uint8_t {
-  kAbsent,    ///< nothing is known of the key
+  kAbsent,    ///< the source contains nothing about the key
   kDeleted,   ///< its newest version is a tombstone, or a tombstone of a range hides it
   kValue,     ///< `value` are the bytes
   kValueRef,  ///< `value` are the 32 bytes of a log::ValueRef
@@ -23,13 +23,13 @@ enum class KeyState : uint8_t {
 
 struct LookupResult {
   KeyState state = KeyState::kAbsent;
-  /// Lives as long as its source, and of a table as long as the EpochGuard of the lookup.
+  /// Valid as long as the source; of a table, as long as the EpochGuard of the lookup.
   Slice value;
   uint64_t lsn = 0;              ///< of the version, or of the range tombstone that hides it
-  CachedBlock* block = nullptr;  ///< of a table, that `value` points into
+  CachedBlock* block = nullptr;  ///< of a table: the one into which `value` points
 };
 
-/// The state of a key whose newest version has that type.
+/// Returns the state of a key whose newest version has that type.
 constexpr KeyState StateOf(log::RecordType type) {
   if (type == log::RecordType::kDelete) return KeyState::kDeleted;
   return type == log::RecordType::kValueRef ? KeyState::kValueRef : KeyState::kValue;

@@ -17,7 +17,7 @@ namespace quire::table {
 
 class MergingIterator {
  public:
-  /// All keys of all sources begin with the same `common_bytes` bytes, which comparisons skip.
+  /// All keys of all sources must begin with the same `common_bytes` bytes, which comparisons skip.
   MergingIterator(std::vector<std::unique_ptr<EntryIterator>> sources, size_t common_bytes);
 
   bool Valid() const { return !heap_.empty() && failed_ == nullptr; }
@@ -26,11 +26,11 @@ class MergingIterator {
   /// As EntryIterator's.
   void Seek(Slice key);
   void SeekBefore(Slice key);
-  /// Only after SeekToFirst, Seek and Next: a merge does not change its direction, it seeks again.
+  /// Moves on. Only after SeekToFirst, Seek and Next: to change the direction, seek again.
   void Next();
-  /// Only after SeekToLast, SeekBefore and Prev.
+  /// Moves back. Only after SeekToLast, SeekBefore and Prev.
   void Prev();
-  /// The position, while Valid().
+  /// Returns the present entry, while Valid().
   const Entry& entry() const { return *heap_[0].entry; }
   Slice key() const { return entry().key; }
   Slice value() const { return entry().value; }
@@ -54,7 +54,8 @@ class MergingIterator {
   const std::vector<std::unique_ptr<EntryIterator>> sources_;
   const size_t common_bytes_;
   bool forward_ = true;
-  std::vector<Node> heap_;   // sources that stand somewhere; the one to give next at the root
+  std::vector<Node> heap_;   // sources that have an entry; the source of the present one at the
+                             // root
   const EntryIterator* failed_ = nullptr;
 };
 

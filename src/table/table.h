@@ -26,7 +26,7 @@ namespace quire::table {
 class BlockCache;
 class CachedBlock;
 
-/// A new cache of at most `capacity_bytes`. Shared by any number of tables and databases.
+/// Makes a cache of at most `capacity_bytes`. Shared by any number of tables and databases.
 std::shared_ptr<BlockCache> NewBlockCache(uint64_t capacity_bytes);
 struct CacheStatistics;
 CacheStatistics Statistics(const BlockCache& cache);
@@ -54,8 +54,8 @@ struct TableInfo {
   std::vector<SegmentUse> segments;
 };
 
-/// Keys of which a table has lost versions, as their data blocks cannot be read: those above
-/// `after` (none given: from the first on), up to and with `up_to`.
+/// Keys of which a table has lost versions, because their data blocks cannot be read: those above
+/// `after` (without it: from the first on), up to and including `up_to`.
 struct LostRange {
   std::optional<std::string> after;
   std::string up_to;
@@ -65,18 +65,18 @@ struct LostRange {
 /// Writes one table: entries in EntryIterator order (key ascending, LSN descending).
 class TableBuilder {
  public:
-  /// A new file at `path` (must not exist). `file_id`: random, from the caller.
+  /// Creates a table in a new file at `path` (must not exist). `file_id`: random, from the caller.
   static Result<std::unique_ptr<TableBuilder>> Create(io::FileSystem& fs, const std::string& path,
                                                       uint64_t ssid, uint64_t file_id,
                                                       const StorageOptions& options);
-  /// The same into a file that is open and empty: a part of one (io/paths/file_section.h), whose
-  /// owner syncs it.
+  /// Creates a table in an open, empty file, which may be a part of one (io/paths/file_section.h)
+  /// and which its owner syncs.
   static std::unique_ptr<TableBuilder> CreateIn(std::unique_ptr<io::File> file, uint64_t ssid,
                                                 uint64_t file_id, const StorageOptions& options);
   virtual ~TableBuilder() = default;
   virtual Status Add(Slice key, log::RecordType type, Slice value, uint64_t lsn) = 0;
   virtual Status AddRangeTombstone(const RangeTombstone& tombstone) = 0;
-  /// Bytes so far, about what the file will have.
+  /// Returns the bytes so far: about the size that the file will have.
   virtual uint64_t file_bytes() const = 0;
   /// Writes index, filter, properties, footer and syncs the file (P2; not its directory). Nothing
   /// may be called after it.
@@ -86,38 +86,40 @@ class TableBuilder {
 /// An open table.
 class Table {
  public:
-  /// Reads the footer and properties, verified; index and filter are read at first use and kept in
-  /// `cache`.
+  /// Opens a table: reads and verifies footer and properties. Index and filter are read at first
+  /// use and kept in `cache`.
   static Result<std::shared_ptr<Table>> Open(io::FileSystem& fs, const std::string& path,
                                              uint64_t ssid, const StorageOptions& options,
                                              std::shared_ptr<BlockCache> cache);
-  /// The same of a file that is open: it does not change any more.
+  /// Opens a table in an open file, which does not change any more.
   static Result<std::shared_ptr<Table>> OpenIn(std::unique_ptr<io::File> file, uint64_t ssid,
                                                const StorageOptions& options,
                                                std::shared_ptr<BlockCache> cache);
   virtual ~Table() = default;
-  /// Asks the cache lines that MayContain will touch.
+  /// Prefetches the cache lines that MayContain will touch.
   virtual void PrefetchFilter(uint64_t hash) const = 0;
-  /// False only if no entry has a key of that hash. Call inside an EpochGuard. An unreadable filter
-  /// says true.
+  /// Returns false only if no entry has a key of that hash, and true if the filter is unreadable.
+  /// Call inside an EpochGuard.
   virtual bool MayContain(uint64_t hash) const = 0;
-  /// The newest version of `key` at or below `snapshot` (range tombstones not applied). Call inside
-  /// an EpochGuard; the value lives until the guard leaves. Cost: at most one data read.
+  /// Finds the newest version of `key` at or below `snapshot` (range tombstones not applied). Call
+  /// inside an EpochGuard; the value is valid until the guard leaves. Cost: at most one data read.
   virtual Status Get(Slice key, uint64_t hash, uint64_t snapshot, LookupResult* found) const = 0;
-  /// LSN of the newest range tombstone at or below `snapshot` covering `key`; 0: none.
+  /// Returns the LSN of the newest range tombstone at or below `snapshot` that covers `key`; 0:
+  /// none.
   virtual uint64_t CoveringTombstone(Slice key, uint64_t snapshot) const = 0;
   virtual const std::vector<RangeTombstone>& range_tombstones() const = 0;
-  /// Ordered access. The iterator pins its block; it keeps the table alive. `fill_cache` false: for
-  /// compactions, which read ahead in large pieces and leave the cache as it is.
+  /// Returns an iterator in order of the keys, which pins its block and keeps the table alive.
+  /// `fill_cache` false: for compactions, which read ahead in large pieces and do not change the
+  /// cache.
   virtual std::unique_ptr<EntryIterator> NewIterator(bool fill_cache) const = 0;
   virtual const TableInfo& info() const = 0;
   /// Reads everything and verifies every checksum, and that index, filter and properties are those
   /// of the entries; kCorruption names block and offset. Cost: some 200 ns per entry.
   virtual Status Verify() const = 0;
-  /// Verifies the checksums alone, at the speed of memory; as Verify where blocks have none.
+  /// Verifies the checksums alone, at the speed of memory. If blocks have none, does as Verify.
   virtual Status VerifyChecksums() const = 0;
-  /// Reads all data blocks; what the damaged ones among them held, by rising keys: each range ends
-  /// with a higher key than the one before. For repair.
+  /// Reads all data blocks, and returns the key ranges of the damaged ones, in rising order: each
+  /// range ends with a higher key than the one before. For repair.
   ///
   /// Errors  kCorruption: SSIndex is damaged, so that no block can be found. kIo: unreadable.
   virtual Result<std::vector<LostRange>> FindLostRanges() const = 0;

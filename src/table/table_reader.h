@@ -1,10 +1,11 @@
-/// An open table: how its blocks come into memory and what is asked of them. The iterator and the
-/// verification of whole tables stand on it.
+/// An open table: reads its blocks into memory and searches them. The iterator and the verification
+/// of whole tables use it.
 ///
 /// Layer      table
 /// Source     PapyrusKV, SC17, section 2.6
 /// Encoding   docs/format/table.md
-/// Threads    any number of readers; what returns CachedBlocks is called inside a base::EpochGuard
+/// Threads    any number of readers; functions that return CachedBlocks are called inside a
+///            base::EpochGuard
 #pragma once
 
 #include <memory>
@@ -40,20 +41,20 @@ class TableReader final : public Table, public std::enable_shared_from_this<Tabl
   Status VerifyChecksums() const override;
   Result<std::vector<LostRange>> FindLostRanges() const override;
 
-  /// The cached index, read where need be; null with *status where that fails.
+  /// Returns the cached index, and reads it if necessary; null, and *status, if that fails.
   CachedBlock* FetchIndex(Status* status) const;
   static const TableIndex& IndexIn(const CachedBlock& block) {
     return *reinterpret_cast<const TableIndex*>(block.data());
   }
-  /// The cached data block with its contents validated, read where need be; null with *status where
-  /// that fails.
+  /// Returns the cached data block, its contents validated, and reads it if necessary; null, and
+  /// *status, if that fails.
   CachedBlock* FetchBlock(const TableIndex& index, uint64_t block, Status* status) const;
-  /// Asks the processor's cache for the head of a data block, if the block is in memory.
+  /// Prefetches the head of a data block, if the block is in memory.
   void PrefetchBlock(uint64_t block) const;
-  /// The cached filter; null with *status.
+  /// Returns the cached filter, and reads it if necessary; null, and *status, if that fails.
   CachedBlock* FetchFilter(Status* status) const;
-  /// A copy of the index or filter from the file, with one reference, the caller's; null with
-  /// *status.
+  /// Return a copy of the index or filter from the file, with one reference, the caller's; null,
+  /// and *status, on failure.
   CachedBlock* ReadIndex(Status* status) const;
   CachedBlock* ReadFilter(Status* status) const;
   /// Verifies the data block `block` as it is in the file (`stored`). *contents are its raw
@@ -62,9 +63,9 @@ class TableReader final : public Table, public std::enable_shared_from_this<Tabl
   Status OpenBlock(const TableIndex& index, uint64_t block, Slice stored, Slice* contents,
                    CachedBlock** decompressed) const;
 
-  /// The filter's bytes in a block that FetchFilter or ReadFilter gave.
+  /// Returns the filter's bytes in a block that FetchFilter or ReadFilter returned.
   static Slice FilterIn(const CachedBlock& block);
-  /// Reads the properties part, verified.
+  /// Reads and verifies the properties part.
   Status ReadProperties(TableInfo* info, std::vector<RangeTombstone>* tombstones) const;
 
   const io::File& file() const { return *file_; }
@@ -91,7 +92,7 @@ class TableReader final : public Table, public std::enable_shared_from_this<Tabl
   TombstoneSet tombstone_set_;
 };
 
-/// NewIterator's: over all entries, in order.
+/// Returns NewIterator's iterator over all entries, in order.
 std::unique_ptr<EntryIterator> NewTableIterator(std::shared_ptr<const TableReader> table,
                                                 bool fill_cache);
 

@@ -1,4 +1,4 @@
-/// The range tombstones of a table, made to be asked which is the newest that covers a key.
+/// The range tombstones of a table, arranged to find the newest one that covers a key.
 ///
 /// Layer      table
 /// Source     Cormen et al., Introduction to Algorithms: interval trees; here laid out in an array
@@ -18,7 +18,7 @@ class TombstoneSet {
   TombstoneSet() = default;
   explicit TombstoneSet(const std::vector<RangeTombstone>& tombstones);
   bool empty() const { return nodes_.empty(); }
-  /// LSN of the newest at or below `snapshot` whose range has `key`; 0: none.
+  /// Returns the LSN of the newest one at or below `snapshot` whose range contains `key`; 0: none.
   /// Cost: O(log n) plus those that cover the key.
   uint64_t Covering(Slice key, uint64_t snapshot) const;
 

@@ -1,5 +1,5 @@
-/// How cuckoo tables lie in their bytes, and where a key can be in one: what building and asking
-/// share.
+/// The layout of cuckoo tables in bytes, and the places of a key in a table: shared by building and
+/// lookup.
 ///
 /// Layer      filter
 /// Encoding   docs/format/rankmap.md
@@ -26,8 +26,8 @@ inline uint64_t CuckooTableBytes(uint32_t bucket_count, int slot_bits) {
   return (bits + 7) / 8;
 }
 
-/// A key's partial key and its first bucket in a table; and from either of its buckets the other
-/// one, which takes the partial key alone, whatever the number of buckets.
+/// A key's partial key and its first bucket in a table. Other() computes one of the two buckets
+/// from the other one and the partial key alone, for any number of buckets.
 struct CuckooPlace {
   CuckooPlace(uint64_t hash, uint32_t table, uint32_t bucket_count) {
     const uint64_t bits = Spread(hash + (table + 1) * kGoldenRatio);

@@ -1,4 +1,4 @@
-/// Pairs as they are, sorted by hash: what a RankMap has no better place for.
+/// Pairs as they are, sorted by hash: those for which a RankMap has no better place.
 ///
 /// Layer      filter
 /// Encoding   docs/format/rankmap.md
@@ -19,11 +19,11 @@ void AppendPairs(std::vector<KeyRank>* pairs, std::string* to);
 class PairList {
  public:
   static uint64_t Bytes(uint64_t count) { return count * 12; }
-  /// `bytes` may be more than the list.
+  /// `bytes` may be longer than the list.
   PairList(Slice bytes, uint32_t count) : bytes_(bytes), count_(count) {}
-  /// Why it is none, or null.
+  /// Returns why the list is invalid, or null.
   const char* Validate(uint32_t rank_count) const;
-  /// The list must be valid.
+  /// Appends the ranks of a key. The list must be valid.
   void Find(uint64_t hash, std::vector<uint32_t>* ranks) const;
 
  private:

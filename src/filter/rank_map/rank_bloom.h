@@ -1,7 +1,7 @@
 /// The Bloom filter of a shard of a RankMap: its members are pairs of key and rank, so that a
-/// question about a key asks for each of the N ranks. One array of bits, as in the paper: at
-/// 4 + log2 N bits a pair must have an error that a filter in blocks (filter/bloom/bloom.h) does
-/// not reach.
+/// lookup of a key tests each of the N ranks. One array of bits, as in the paper: at 4 + log2 N
+/// bits a pair it needs an error rate that a filter in blocks (filter/bloom/bloom.h) does not
+/// reach.
 ///
 /// Layer      filter
 /// Source     FilterKV, section 4.1; Kirsch, Mitzenmacher: Less Hashing, Same Performance, 2006
@@ -17,9 +17,9 @@
 
 namespace quire::filter {
 
-/// Appends the body.
+/// Appends the body for `pairs`.
 void BuildRankBloom(double bits_per_pair, const std::vector<KeyRank>& pairs, std::string* to);
-/// Why `body` is none, or null.
+/// Returns why `body` is invalid, or null.
 const char* ValidateRankBloom(Slice body);
 /// Returns all ranks below `rank_count` that the filter does not exclude. The body must be valid.
 void FindInRankBloom(Slice body, uint32_t rank_count, uint64_t hash, std::vector<uint32_t>* ranks);

@@ -1,9 +1,9 @@
-/// Which ranks wrote a key: a map from the keys of one partition to ranks that takes a few bits per
-/// key, because it does not keep the keys. It never leaves out a rank; what else it answers depends
-/// on its kind:
-///   bloom     the rank, and others by chance: (N - 1) times the error of its filter
-///   cuckoo    the rank, and others by chance: about one, whatever N is
-///   ribbon    the rank alone, of a key that is in; any one rank or none, of a key that is not
+/// A map from the keys of one partition to the ranks that wrote them. It takes a few bits per key,
+/// because it does not store the keys. A lookup never omits a rank that wrote the key; which other
+/// ranks it returns depends on the kind of map:
+///   bloom     others by chance: (N - 1) times the error of its filter
+///   cuckoo    others by chance: about one, whatever N is
+///   ribbon    none, for a key that is in the map; any one rank or none, for any other key
 ///
 /// Layer      filter
 /// Source     FilterKV, CMU-PDL-19-104, section 4 (bloom, cuckoo); Dillinger, Huebschle-Schneider,
@@ -40,27 +40,27 @@ enum class RankMapKind : uint8_t { kBloom = 1, kCuckoo = 2, kRibbon = 3 };
 struct RankMapOptions {
   RankMapKind kind = RankMapKind::kRibbon;
   uint32_t rank_count = 1;  ///< N: ranks are below it
-  /// kBloom: how many ranks a question may answer by chance, on average; 0: as many as
-  /// 4 + log2 N bits per key give, as in the paper's figure 7.
+  /// kBloom: how many ranks a lookup may return by chance, on average; 0: as many as result from 4
+  /// + log2 N bits per key, as in the paper's figure 7.
   double chance_ranks = 0;
 };
 
-/// The map of these pairs, which may be any; a key that several ranks wrote is in several, and the
-/// same pair counts once. Changes `pairs`. The same pairs give the same bytes in any order.
-/// Shards are built beside each other where threads of `executor` (null: none) are free.
+/// Builds the map of `pairs`, in any order. A key that several ranks wrote is in several pairs;
+/// duplicate pairs count once. Changes `pairs`. The same pairs give the same bytes in any order.
+/// Shards are built in parallel if threads of `executor` (null: none) are free.
 /// Cost: 60 to 250 ns per pair and some 24 bytes of memory beside them.
 std::string BuildRankMap(const RankMapOptions& options, std::vector<KeyRank>* pairs,
                          base::Executor* executor = nullptr);
 
-/// A map: its head, which says where its shards lie. A shard has all pairs of some 65,536 keys, and
-/// is read, checked and asked by itself.
+/// The head of a map, which says where its shards lie. A shard contains all pairs of some 65,536
+/// keys, and is read, checked and searched by itself.
 class RankMap {
  public:
   /// The bytes at the beginning of a map that HeadBytes needs.
   static constexpr uint64_t kPrefixBytes = 32;
-  /// The size of the head. Errors  kCorruption: this is not the beginning of a map.
+  /// Returns the size of the head. Errors  kCorruption: this is not the beginning of a map.
   static Result<uint64_t> HeadBytes(Slice prefix);
-  /// Errors  kCorruption; kUnsupported: a kind of a newer version.
+  /// Opens a map by its head. Errors  kCorruption; kUnsupported: a kind of a newer version.
   static Result<RankMap> Open(Slice head);
 
   /// Returns the part of a map's bytes by which its head differs from all others.
@@ -70,7 +70,7 @@ class RankMap {
   uint32_t rank_count() const { return rank_count_; }
   uint64_t pair_count() const { return pair_count_; }
   uint32_t shard_count() const { return static_cast<uint32_t>(shards_.size()); }
-  /// Size of all of it: the shards follow the head, one behind another.
+  /// Returns the size of the whole map: the shards follow the head, one behind another.
   uint64_t bytes() const;
 
   struct Extent {
@@ -81,14 +81,14 @@ class RankMap {
   /// Returns the shard of the key with this hash, if the map contains it; there is at least one
   /// shard.
   uint32_t ShardOf(uint64_t hash) const;
-  /// The bytes of that shard are as they were written.
+  /// Verifies that the bytes of that shard are as they were written.
   ///
   /// Errors  kCorruption
-  /// Cost    one reading
+  /// Cost    reads the shard once
   Status Check(uint32_t number, Slice shard) const;
   /// Appends the ranks that may have written the key with this hash, each once, in rising order.
   /// `shard`: the bytes of ShardOf(hash), checked.
-  /// Cost: one to three cache misses; kBloom asks its filter about each of the N ranks.
+  /// Cost: one to three cache misses; kBloom tests each of the N ranks in its filter.
   void Find(uint64_t hash, Slice shard, std::vector<uint32_t>* ranks) const;
 
  private:

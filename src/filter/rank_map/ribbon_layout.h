@@ -1,4 +1,4 @@
-/// How a ribbon lies in its bytes, and where a key is in it: what building and asking share.
+/// The layout of a ribbon in bytes, and the place of a key in it: shared by building and lookup.
 ///
 /// Layer      filter
 /// Encoding   docs/format/rankmap.md
@@ -16,7 +16,7 @@ namespace quire::filter {
 
 constexpr uint32_t kSlotsPerBlock = 64;
 constexpr uint32_t kSlotsPerBucket = 128;
-constexpr uint32_t kSlotsPerThreshold = 8;  ///< a threshold counts in so many slots
+constexpr uint32_t kSlotsPerThreshold = 8;  ///< the unit of a threshold, in slots
 constexpr uint32_t kThresholdAll = 15;      ///< the whole bucket is bumped
 constexpr uint32_t kLayersMax = 16;
 constexpr size_t kRibbonHeaderBytes = 8;  ///< u16 layer_count, u16 flags, u32 listed_count
@@ -26,7 +26,7 @@ inline size_t RoundUp8(size_t size) {
   return (size + 7) & ~size_t{7};
 }
 
-/// The slots below which the keys of a bucket are bumped.
+/// Returns the number of slots below which the keys of a bucket are bumped.
 inline uint32_t BumpedSlots(uint32_t threshold) {
   return threshold == kThresholdAll ? kSlotsPerBucket : threshold * kSlotsPerThreshold;
 }
@@ -49,7 +49,7 @@ struct Equation {
   uint32_t start;
 };
 
-/// The position of a key in a layer after the first.
+/// Returns the position of a key in a layer after the first.
 inline uint64_t LaterPosition(uint64_t hash, uint32_t layer) {
   return Spread(hash + 2 * layer * kGoldenRatio);
 }

@@ -1,4 +1,4 @@
-/// Bits from bits: what filters draw their positions from.
+/// A bit mixer, from which filters derive their positions.
 ///
 /// Layer      filter
 /// Source     Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators (the mixer)
@@ -11,7 +11,7 @@ namespace quire::filter {
 
 constexpr uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;
 
-/// One to one; every bit of the answer depends on every bit given.
+/// Mixes bits, one to one: every bit of the result depends on every bit of the argument.
 inline uint64_t Spread(uint64_t bits) {
   bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9;
   bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB;
