@@ -6,9 +6,9 @@
 ///            order)
 /// Encoding   docs/format/manifest.md, segment.md, record.md, table.md
 /// Threads    all functions from any thread unless said otherwise; background work on the Executor
-/// Invariants what a get sees is MemTable, immutable MemTables newest first, then tables newest
+/// Invariants a get searches the MemTable, immutable MemTables newest first, then tables newest
 ///            first, all of one Version; a table is in the manifest before its MemTable's segment
-///            is recycled; nothing a Version, an iterator or the manifest reaches is deleted.
+///            is recycled; nothing that a Version, an iterator or the manifest reaches is deleted.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ struct DbStatistics {
   uint64_t filter_skips = 0;
   uint64_t filter_false = 0;
   uint64_t memory_bytes = 0;        ///< MemTables (segments and indexes)
-  uint64_t block_cache_bytes = 0;   ///< of the whole cache, where databases share one
+  uint64_t block_cache_bytes = 0;   ///< of the whole cache, if databases share one
   uint64_t block_cache_hits = 0;    ///< data blocks that were in memory
   uint64_t block_cache_misses = 0;  ///< blocks, indexes and filters that were read
   uint64_t newest_ssid = 0;
@@ -61,13 +61,13 @@ class Db : public engine::StorageEngine,
            public engine::Capturable,
            public engine::Backable {
  public:
-  /// As EngineKind::Open. A batch must fit a MemTable. Destruction keeps the log: what is in
-  /// MemTables is replayed by the next open.
+  /// Opens a database, as EngineKind::Open does. A batch must fit a MemTable. Destruction keeps the
+  /// log: the next open replays what is in MemTables.
   static Result<std::unique_ptr<Db>> Open(const engine::EngineEnvironment& environment,
                                           const std::string& directory,
                                           const StorageOptions& options, engine::OpenFlags flags);
 
-  /// The counts as the tests and benchmarks of this floor read them.
+  /// Returns the counts for the tests and benchmarks of this layer.
   virtual DbStatistics Statistics() const = 0;
   void AddStatistics(quire::Statistics* to) const override;
 
@@ -76,11 +76,11 @@ class Db : public engine::StorageEngine,
   engine::Backable* backable() override { return this; }
 };
 
-/// The removal of the database in a directory, piece by piece. Files of others stay, in
+/// The removal of the database in a directory, piece by piece. Files that are not Quire's stay, in
 /// <directory>.left-*.
 class DbRemoval final : public engine::PartRemoval {
  public:
-  /// `lock`: the database's, of the one who has it. Null: it is taken.
+  /// `lock`: the database's lock, if the caller holds it; null: the removal takes it.
   DbRemoval(io::FileSystem& fs, std::string directory,
             std::unique_ptr<io::FileLock> lock = nullptr);
   Result<bool> Advance() override;
@@ -95,7 +95,7 @@ class DbRemoval final : public engine::PartRemoval {
   std::vector<std::string> files_;  // to remove, the last one first
 };
 
-/// The same at once.
+/// Removes the database in `directory` at once.
 Status DestroyDb(io::FileSystem& fs, const std::string& directory);
 
 }  // namespace quire::lsm

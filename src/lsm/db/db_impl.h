@@ -1,11 +1,11 @@
-/// One rank's database, put together from its parts. Writes, updates, lookups, captures and
-/// verification are here; opening, room, syncs and background work are classes of their own.
+/// One rank's database, composed of its parts. Writes, updates, lookups, captures and verification
+/// are here; opening, room, syncs and background work are classes of their own.
 ///
 /// Layer      lsm (internal)
 /// Source     PapyrusKV, SC17, sections 2.4 to 2.6; LevelDB and RocksDB for what background work
 ///            may assume
 /// Threads    see the parts, which share mutex_. Lock order: that of publications, that of
-///            log_sync_, mutex_; under mutex_ nothing waits, reads or writes a file, calls
+///            log_sync_, mutex_. Under mutex_ no thread waits, reads or writes a file, calls
 ///            EpochRetire or EpochCollect, or drops the last reference of anything.
 /// Invariants no job runs when the destructor ends the parts
 #pragma once
@@ -46,7 +46,7 @@ struct IteratorSources;
 
 /// The result of a lookup in a Version, inside the caller's EpochGuard.
 struct Found : table::LookupResult {
-  /// The MemTable that has the value; null: a table has it.
+  /// The MemTable that contains the value; null: a table contains it.
   const std::shared_ptr<PooledMemTable>* memory = nullptr;
 };
 
@@ -55,7 +55,7 @@ class DbImpl final : public Db {
   DbImpl(const engine::EngineEnvironment& environment, std::string directory,
          const StorageOptions& options);
   ~DbImpl() override;
-  /// The rest of Db::Open, for a directory whose lock `lock` is.
+  /// Does the rest of Db::Open, for the directory that `lock` locks.
   Status Start(std::unique_ptr<io::FileLock> lock, engine::OpenFlags flags);
 
   Status Put(const base::HashedKey& key, Slice value) override;

@@ -1,11 +1,10 @@
-/// Locks on keys, for read-modify-write: a fixed number of words, each for the keys whose hash
-/// falls on it.
+/// Locks on keys, for read-modify-write: a fixed number of words. A key's hash selects its word.
 ///
 /// Layer      lsm
 /// Source     Drepper, Futexes Are Tricky: the three-state mutex
 /// Threads    any. Locks are taken in rising order of their number, under no other lock and in no
 ///            EpochGuard: an update holds one while its function runs.
-/// Invariants while no update was ever asked for, plain writes take no lock at all.
+/// Invariants until the first update plain writes take no lock at all.
 #pragma once
 
 #include <array>
@@ -21,11 +20,11 @@ class KeyLocks {
   static constexpr size_t kCount = 1024;
   using Set = std::bitset<kCount>;
 
-  /// From now on plain writes take locks too. Waits, the first time, until those that did not are
-  /// over: the caller holds no EpochGuard.
+  /// Makes plain writes take locks, too, from now on. The first call waits until writes that took
+  /// none are over: the caller holds no EpochGuard.
   void Enable();
-  /// Whether plain writes have to take locks. Asked before the EpochGuard that covers the write, as
-  /// a lock may be waited for long, and again inside it.
+  /// Returns whether plain writes have to take locks. Called before the EpochGuard that covers the
+  /// write, because the wait for a lock may be long, and again inside it.
   bool enabled() const { return enabled_.load(std::memory_order_acquire); }
 
   static size_t IndexOf(uint64_t hash) { return (hash >> 20) % kCount; }
@@ -58,7 +57,7 @@ class KeyLocks {
 /// Holds one lock, or none, while it lives.
 class KeyLock {
  public:
-  /// The lock of the key with that hash, if writes take locks.
+  /// Takes the lock number `index` (KeyLocks::IndexOf).
   KeyLock(KeyLocks& locks, size_t index) : locks_(&locks), index_(index) { locks.Lock(index); }
   KeyLock() = default;
   KeyLock(KeyLock&& other) noexcept : locks_(other.locks_), index_(other.index_) {

@@ -23,12 +23,12 @@ namespace quire::lsm {
 
 class LogSync {
  public:
-  /// Of the database in `directory`. A failure of a sync goes to `health`.
+  /// For the database in `directory`. Failures of syncs go to `health`.
   LogSync(std::string directory, VersionSet& versions, WriteHealth& health)
       : directory_(std::move(directory)), versions_(versions), health_(health) {}
   LogSync(const LogSync&) = delete;
   LogSync& operator=(const LogSync&) = delete;
-  /// Called once, at the opening.
+  /// Called once, when the database is opened.
   void Attach(ValueLog* values) { values_ = values; }
 
   /// Held during a sync of log segments, also by VersionSet.
@@ -41,7 +41,7 @@ class LogSync {
   /// Makes every write durable that is complete by now.
   ///
   /// Errors  kNoSpace, kOutOfMemory: no sync was tried, and a later one can succeed. kReadOnly: an
-  ///         earlier sync failed. All others: this one failed, and no write is taken any more.
+  ///         earlier sync failed. All others: this one failed, and no write is accepted any more.
   Status SyncAll();
 
  private:
@@ -54,7 +54,7 @@ class LogSync {
   WriteHealth& health_;
   ValueLog* values_ = nullptr;  // set by Attach
   std::mutex mutex_;
-  std::atomic<uint64_t> durable_lsn_{0};  // below it everything is
+  std::atomic<uint64_t> durable_lsn_{0};  // everything below it is durable
 };
 
 }  // namespace quire::lsm

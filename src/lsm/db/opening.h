@@ -7,8 +7,8 @@
 /// Threads    one thread, which holds the directory's lock, before any other uses the database
 /// Invariants once the directory is taken over an orphan of an earlier opener can change nothing.
 ///            The manifest's boot stays the old one until the log is recovered: a power loss in
-///            between explains the same things. A log file is removed only when a manifest counts
-///            that needs it no more.
+///            between explains the same things. A log file is removed only after a manifest that
+///            does not need it is in force.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ struct OpenedDirectory {
 
 class Opening {
  public:
-  /// `tables` names the directory. `opened` gets each part when it is made, also if a later step
-  /// fails. All arguments outlive this.
+  /// `tables` names the directory. `opened` receives each part when it is made, also if a later
+  /// step fails. All arguments outlive this.
   Opening(const TablePlace& tables, engine::EngineEnvironment& environment, VersionSet& versions,
           OpenedDirectory* opened)
       : tables_(tables),
@@ -59,13 +59,13 @@ class Opening {
   Opening(const Opening&) = delete;
   Opening& operator=(const Opening&) = delete;
 
-  /// Checks the directory, makes its manifest this opener's, and makes all parts of `opened`. The
+  /// Checks the directory, writes this opener's manifest, and makes all parts of `opened`. The
   /// caller attaches these to `versions` before Recover.
   ///
-  /// Errors  kNotFound, kInvalidArgument: there is no database, or one, against `flags`.
+  /// Errors  kNotFound, kInvalidArgument: whether there is a database contradicts `flags`.
   ///         kCorruption: a file is damaged or missing. kNoSpace, kOutOfMemory, kIo.
   Status TakeOver(engine::OpenFlags flags);
-  /// Makes the first Version, of the tables and the recovered log, and begins a log of its own.
+  /// Makes the first Version, of the tables and the recovered log, and begins this opener's log.
   /// MemTables are flushed with `jobs` if they cannot wait.
   ///
   /// Errors  kCorruption (names the file): damage, or a log broken below what was promised.

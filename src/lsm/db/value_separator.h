@@ -6,7 +6,7 @@
 /// Threads    any; Attach before all others
 /// Invariants a value is stored before its record. The caller adds the record under the EpochGuard
 ///            under which the value was stored, or before it ends LargeValues::protection: until
-///            then its value segment is not judged dead.
+///            then the value segment does not count as dead.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace quire::lsm {
 
 class ValueSeparator {
  public:
-  /// A group of writes in which references take the place of values that stand apart.
+  /// A group of writes in which references replace separated values.
   struct Group {
     std::vector<engine::WriteOp> ops;
     std::vector<log::ValueRef> references;
@@ -39,7 +39,7 @@ class ValueSeparator {
   /// Values that were stored without a guard.
   struct LargeValues {
     Group group;
-    /// From before the values are stored until their records are in a MemTable.
+    /// Held from before the values are stored until their records are in a MemTable.
     std::optional<SegmentTracker::Protection> protection;
   };
 
@@ -53,12 +53,12 @@ class ValueSeparator {
         counters_(counters) {}
   ValueSeparator(const ValueSeparator&) = delete;
   ValueSeparator& operator=(const ValueSeparator&) = delete;
-  /// Called once, at the opening.
+  /// Called once, when the database is opened.
   void Attach(ValueLog* values) { values_ = values; }
 
-  /// Bytes of the largest record, or atomic batch, that fits a MemTable.
+  /// Returns the bytes of the largest record, or atomic batch, that fits a MemTable.
   uint64_t record_bytes_max() const { return record_bytes_max_; }
-  /// Whether a MemTable takes a key and a value of these sizes; if not, RefusalOf says why.
+  /// Returns whether a MemTable can take a key and a value of these sizes; if not, see RefusalOf.
   bool Fits(Slice key, uint64_t value_size) const {
     return log::IsKeySize(key.size()) && value_size <= log::kValueBytesMax &&
            RecordBytesAtLeast(key, value_size) <= record_bytes_max_;
@@ -68,7 +68,7 @@ class ValueSeparator {
   /// Returns kInvalidArgument if no MemTable or table takes this range tombstone, whose begin fits.
   Status CheckRange(const engine::WriteOp& op) const;
 
-  /// Whether the operation's value stands apart from its key.
+  /// Returns whether the operation's value is stored apart from its key.
   bool Separates(const engine::WriteOp& op) const {
     if (op.type != log::RecordType::kPut) return false;
     return op.value.size() >= options_.value_separation_bytes_min ||
@@ -76,43 +76,45 @@ class ValueSeparator {
             log::RecordSize(op.key.size(), op.value.size()) > record_bytes_max_ / kRecordShareMax);
   }
   bool SeparatesAny(const std::vector<engine::WriteOp>& ops) const;
-  /// Bytes that the operation's record takes of a MemTable.
+  /// Returns the bytes that the operation's record takes in a MemTable.
   uint64_t StoredBytes(const engine::WriteOp& op) const;
-  /// Whether the copies of the values that stand apart take so long that no thread may wait for
-  /// them at a guard: they are stored by StoreLarge.
+  /// Returns whether copying the separated values takes so long that no thread may wait for it at a
+  /// guard: StoreLarge stores such values.
   bool MayHoldUp(const std::vector<engine::WriteOp>& ops) const;
 
-  /// Whether the records of `memory` refer to so many bytes that it takes no more references. Asked
-  /// before a value is stored: a writer that finds it full waits until another one is active. So
-  /// the bytes that are not durable, and those overwritten and not collected, stay within bounds.
+  /// Returns whether the records of `memory` refer to so many bytes that it takes no more
+  /// references. Called before a value is stored: a writer that finds the MemTable full waits until
+  /// another one is active. This bounds the bytes that are not durable, and those that are
+  /// overwritten and not collected.
   bool IsFull(const PooledMemTable& memory) const;
-  /// Counts values to which records in `memory` refer now. True for the one call that fills it.
+  /// Counts values to which records in `memory` refer now. Returns true for the one call that fills
+  /// it.
   bool Count(PooledMemTable& memory, uint64_t value_bytes) const;
 
-  /// Stores the operation's value, and makes the operation one with a reference to it, which is
-  /// `reference`.
+  /// Stores the operation's value, and replaces it in the operation by `reference`, which refers to
+  /// it.
   ///
   /// Errors  as of Append.
   Status Separate(engine::WriteOp* op, log::ValueRef* reference);
-  /// The same for a group: `group` becomes `ops`, with references for values that stand apart.
+  /// Separates the values of a group: `group` becomes `ops`, with references instead of them.
   Status SeparateAll(const std::vector<engine::WriteOp>& ops, Group* group);
-  /// SeparateAll without a guard, under a protection. If the active MemTable is full of values,
-  /// stores nothing and sets `full_generation` to that MemTable's.
+  /// Does the same as SeparateAll without a guard, under a protection. If the active MemTable is
+  /// full of values, stores nothing and sets `full_generation` to that MemTable's.
   Status StoreLarge(const std::vector<engine::WriteOp>& ops, LargeValues* large,
                     uint64_t* full_generation);
   /// Stores a value.
   ///
-  /// Errors  as of ValueLog::Append; kReadOnly instead of kBusy: the directory is another's, which
-  ///         ends writes.
+  /// Errors  as of ValueLog::Append; kReadOnly instead of kBusy: the directory belongs to another
+  ///         opener, which ends writes.
   Status Append(Slice key, Slice value, log::ValueRef* reference);
 
  private:
-  // Bytes of a record if its value stands apart, should that be the smaller one.
+  // Bytes of a record, with the value stored apart if that makes it smaller.
   static uint64_t RecordBytesAtLeast(Slice key, uint64_t value_size) {
     return log::RecordSize(key.size(), std::min<uint64_t>(value_size, sizeof(log::ValueRef)));
   }
 
-  // A record that would take more of a MemTable than this keeps its value apart, whatever its size.
+  // A record that would take more than this part of a MemTable has its value stored apart.
   static constexpr uint64_t kRecordShareMax = 4;
 
   const StorageOptions& options_;

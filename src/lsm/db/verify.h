@@ -1,5 +1,5 @@
-/// Whether runs and MemTables are sound: every checksum of what they hold, and of the separated
-/// values that they refer to.
+/// Verifies runs and MemTables: every checksum of their contents, and of the separated values to
+/// which they refer.
 ///
 /// Layer      lsm (internal)
 /// Threads    pure functions
@@ -15,16 +15,16 @@
 
 namespace quire::lsm {
 
-/// Whether the separated value at `reference` is sound.
+/// A check whether the separated value at `reference` is sound.
 using ValueCheck = std::function<Status(const log::ValueRef& reference)>;
 
-/// The tables of `run`, and the values that they refer to. `verified` is called for each undamaged
-/// table.
-/// Errors  kCorruption (names file and offset), kIo; what `check` says.
+/// Verifies the tables of `run` and the values to which they refer. Calls `verified` for each
+/// undamaged table.
+/// Errors  kCorruption (names file and offset), kIo; those of `check`.
 Status VerifyRun(const Run& run, const ValueCheck& check,
                  const std::function<void(const table::TableInfo& table)>& verified = {});
-/// The records of a MemTable of the database in `directory`, as a replay would verify them, and the
-/// values that they refer to. Errors as of VerifyRun.
+/// Verifies the records of a MemTable of the database in `directory`, as a replay would, and the
+/// values to which they refer. Errors as of VerifyRun.
 Status VerifyMemory(PooledMemTable& memory, const std::string& directory, const ValueCheck& check);
 
 }  // namespace quire::lsm

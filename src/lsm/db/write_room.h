@@ -1,13 +1,13 @@
-/// Makes room for writes: the full MemTable becomes immutable, and a prepared one takes its place.
-/// While the flushing queue is full a writer waits, asleep, or stops until it is asked to go on.
+/// Makes room for writes: the full MemTable becomes immutable, and a prepared one replaces it.
+/// While the flushing queue is full a writer waits, asleep, or stops until it is called again.
 ///
 /// Layer      lsm (internal)
 /// Source     PapyrusKV, SC17, section 2.4 (the flushing queue);
 ///            docs/decisions/0016-writes-without-room.md
 /// Threads    any; Attach before all others. Functions whose name ends in Locked are called under
 ///            the database's mutex, all others without it, and outside of an EpochGuard.
-/// Invariants a MemTable is closed only when the next one is ready; nothing of a write that stopped
-///            is tried until there is room
+/// Invariants a MemTable is closed only when the next one is ready; no part of a write that stopped
+///            is retried before there is room
 #pragma once
 
 #include <condition_variable>
@@ -47,33 +47,34 @@ class WriteRoom {
       : parts_(parts), pinned_wait_ms_max_(pinned_wait_ms_max) {}
   WriteRoom(const WriteRoom&) = delete;
   WriteRoom& operator=(const WriteRoom&) = delete;
-  /// Called once, at the opening.
+  /// Called once, when the database is opened.
   void Attach(MemTablePool* pool) { pool_ = pool; }
 
-  /// Returns when another MemTable than that of `full_generation` is active; or, if the write must
-  /// not wait, with kBusy and progress->waits.
+  /// Returns when another MemTable than that of `full_generation` is active. If the write must not
+  /// wait, returns kBusy instead and sets progress->waits.
   ///
   /// Errors  kReadOnly: a failure ended writes. kBusy: iterators pin all MemTables. kNoSpace,
-  ///         kOutOfMemory: a MemTable or a flush needs what is short.
+  ///         kOutOfMemory: there is too little for a MemTable or a flush.
   Status MakeRoom(uint64_t full_generation, engine::WriteProgress* progress);
   /// MakeRoom for a write that waits.
   Status MakeRoom(uint64_t full_generation);
-  /// Makes room for a write that stopped for lack of it. Nothing of the write is tried before there
-  /// is room: a large value would be stored once more by each attempt. Errors as of MakeRoom.
+  /// Makes room for a write that stopped for lack of it. No part of the write is retried before
+  /// there is room, because each attempt would store a large value once more. Errors as of
+  /// MakeRoom.
   Status GoOn(engine::WriteProgress* progress);
   /// Closes a MemTable that takes no more values, after the write that filled it. That write is
-  /// done: a failure meets the one that finds no room.
+  /// done: only the next write that finds no room returns a failure.
   void RotateEarly(uint64_t full_generation, bool may_wait);
   /// Closes the active MemTable, and waits until all that was written before is in tables.
   ///
   /// Errors  as of MakeRoom and BackgroundJobs::WaitLocked
   Status Flush();
 
-  /// Whether the next MemTable is to be prepared in the background.
+  /// Returns whether the next MemTable is to be prepared in the background.
   bool PrepareDueLocked() const;
   /// Prepares it, if that is due.
   void PrepareIfDue();
-  /// Gives the MemTable back that was prepared last. At the end of the database.
+  /// Returns the MemTable that was prepared last to the pool, when the database is closed.
   void DropPrepared() { ready_.reset(); }
 
  private:
@@ -81,7 +82,7 @@ class WriteRoom {
     bool queue_full = false;
     bool slot_free = false;
     bool outside = false;    // a MemTable outside of the pool may be made
-    uint64_t pinned_ns = 0;  // for so long no slot is free, though the queue has room
+    uint64_t pinned_ns = 0;  // for how long no slot has been free, though the queue has room
   };
   Room LookForRoomLocked(engine::WriteProgress* progress) const;
   void RotateLocked(VersionSet::Change& change);

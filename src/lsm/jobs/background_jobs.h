@@ -3,8 +3,8 @@
 ///
 /// Layer      lsm (internal)
 /// Threads    any. Add before all others. Functions whose name ends in Locked, idle() and closing()
-///            are called under the database's mutex; functions that get the lock release it for a
-///            while.
+///            are called under the database's mutex; functions with a lock as argument release it
+///            for a while.
 /// Invariants a job counts until it is over, and touches nothing of the database after that; a job
 ///            that fails ends writes (WriteHealth); no job is scheduled after a failure or Close
 #pragma once
@@ -41,21 +41,21 @@ class BackgroundJobs {
 
   /// Schedules each kind that is due and not yet queued.
   void ScheduleDueLocked();
-  /// Whether no job is queued or running.
+  /// Returns whether no job is queued or running.
   bool idle() const { return job_count_ == 0; }
-  /// Whether Close was called: jobs that run come to their end.
+  /// Returns whether Close was called: jobs that run should come to their end.
   bool closing() const { return closing_; }
-  /// Whether jobs do anything: not after a failure, nor once the database is being closed.
+  /// Returns whether jobs may work: not after a failure, nor once the database is being closed.
   bool MayWorkLocked() const { return !closing_ && health_.failure().ok(); }
 
-  /// Lets a deterministic executor run one job; false: it ran none. What the caller knew before may
-  /// have changed at return.
+  /// Makes a deterministic executor run one job; false: it ran none. State that the caller read
+  /// before may have changed at return.
   bool RunOneUnlocked(std::unique_lock<std::mutex>& lock);
   /// Waits until `done()`, which is called under the mutex.
   ///
   /// Errors  kReadOnly: a failure ended writes. Those of WriteHealth::shortage.
   Status WaitLocked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
-  /// Ends scheduling, and waits until no job is left. Takes the mutex.
+  /// Stops scheduling, and waits until no job is left. Takes the mutex.
   void Close();
 
  private:

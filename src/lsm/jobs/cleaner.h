@@ -19,7 +19,7 @@ class Cleaner {
   Cleaner(const JobParts& parts, const WriteHealth& health) : parts_(parts), health_(health) {}
   Cleaner(const Cleaner&) = delete;
   Cleaner& operator=(const Cleaner&) = delete;
-  /// Called once, at the opening.
+  /// Called once, when the database is opened.
   void Attach(MemTablePool* pool) { pool_ = pool; }
 
   /// Frees the memory that no reader sees any more, and removes the files that went with it.

@@ -25,15 +25,15 @@ namespace quire::lsm {
 
 struct CompactionInputs {
   std::vector<std::shared_ptr<const Run>> runs;      ///< neighbours
-  std::vector<std::shared_ptr<TableHandle>> tables;  ///< of the runs, those to be merged
-  bool bottom = false;                               ///< nothing older lies behind them
+  std::vector<std::shared_ptr<TableHandle>> tables;  ///< tables of these runs that are merged
+  bool bottom = false;                               ///< no older data lies behind the runs
   std::set<uint64_t> collect;                        ///< value segments to be emptied on the way
 
   uint64_t bytes() const;
-  /// All keys lie between the smallest and the largest, and share what these share.
+  /// Returns the size of the prefix that all keys share: that of the smallest and the largest one.
   size_t CommonKeyBytes() const;
   std::vector<table::RangeTombstone> Tombstones() const;
-  /// Iterators that read ahead and leave the cache as it is.
+  /// Return iterators that read ahead and do not change the cache.
   std::vector<std::unique_ptr<table::EntryIterator>> Entries() const;
 };
 
@@ -41,7 +41,8 @@ class CompactionJob {
  public:
   /// Calls of the database that a merge makes.
   struct Calls {
-    /// After so many bytes were merged: does what cannot wait. True: the merge is to be given up.
+    /// Called after so many bytes were merged: does what cannot wait. True: the merge must be given
+    /// up.
     std::function<bool(uint64_t merged_bytes)> interrupted;
     std::function<Status(Slice key, Slice value, log::ValueRef* reference)> append_value;
     std::function<void(const Status& failure)> log_failure;
@@ -54,7 +55,7 @@ class CompactionJob {
   /// Merges, and publishes the outcome.
   ///
   /// Errors  as of VersionSet::Publish, and those of reading the tables; on any of them the inputs
-  ///         stay as they are. kBusy: it was given up.
+  ///         stay as they are. kBusy: `interrupted` returned true.
   Status Run();
 
  private:

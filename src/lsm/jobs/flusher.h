@@ -40,11 +40,11 @@ class Flusher {
   Flusher(const Flusher&) = delete;
   Flusher& operator=(const Flusher&) = delete;
 
-  /// Whether a flush is due.
+  /// Returns whether a flush is due.
   bool DueLocked() const;
-  /// Whether a job is to be scheduled that looks whether a flush is due.
+  /// Returns whether to schedule a job that checks whether a flush is due.
   bool WantedLocked() const;
-  /// Flushes the oldest immutable MemTable, if that is due; false: it is not, or the flush failed.
+  /// Flushes the oldest immutable MemTable, if that is due; false: not due, or the flush failed.
   bool FlushOnce();
 
  private:

@@ -1,5 +1,5 @@
-/// The parts of a database that its flushes and merges use, and the end that both have: a new run
-/// counts.
+/// The parts of a database that its flushes and merges use, and their common last step: the new run
+/// is published.
 ///
 /// Layer      lsm (internal)
 /// Threads    a job runs on one thread
@@ -21,7 +21,7 @@
 
 namespace quire::lsm {
 
-/// Outlives the job.
+/// The parts of the database that a job uses. Outlives the job.
 struct JobParts {
   TablePlace tables;  ///< of the new ones
   CheckHeldFn check_held;
@@ -32,12 +32,12 @@ struct JobParts {
   StorageCounters* counters = nullptr;
 };
 
-/// A writer of a new run. `protection`: as RunWriter's.
+/// Returns a writer of a new run. `protection`: as RunWriter's.
 RunWriter NewRunWriter(const JobParts& parts, SegmentTracker::Protection protection);
 
-/// Finishes the tables of `writer` and makes them count in the place that `edit` names, beside
-/// `edit->kept`. Removes them if that fails, unless the manifest may
-/// name them (VersionSet::in_doubt). Returns their bytes.
+/// Finishes the tables of `writer` and publishes them in the place that `edit` names, beside
+/// `edit->kept`. Removes them if that fails, unless the manifest may name them
+/// (VersionSet::in_doubt). Returns their bytes.
 Result<uint64_t> PublishRun(const JobParts& parts, RunWriter& writer, RunEdit* edit);
 
 }  // namespace quire::lsm

@@ -1,5 +1,5 @@
-/// Merges a database's runs in the background, and empties value segments that are mostly dead; all
-/// of them for Compact.
+/// Merges a database's runs in the background, and empties value segments that are mostly dead; for
+/// Compact, all runs and all such segments.
 ///
 /// Layer      lsm (internal)
 /// Source     docs/decisions/0008-compaction.md
@@ -36,8 +36,8 @@ class Merger {
   Merger(const Merger&) = delete;
   Merger& operator=(const Merger&) = delete;
 
-  /// Does one merge or collection, if one is due: the next is scheduled behind the jobs that wait.
-  /// Within a merge of another database it does a short merge, if this one's flushes wait for it.
+  /// Does one merge or collection, if one is due, and schedules the next behind the waiting jobs.
+  /// Within a merge of another database, does a short merge if this database's flushes wait for it.
   void Run();
   /// Merges all runs into one, and empties the value segments that are mostly dead then. Returns
   /// when both are done.

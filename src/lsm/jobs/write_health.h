@@ -1,11 +1,11 @@
-/// Records why a database takes no writes, or cannot flush at present: the failures of its
+/// Records why a database accepts no writes, or cannot flush at present: the failures of its
 /// background work.
 ///
 /// Layer      lsm (internal)
 /// Threads    any. Functions whose name ends in Locked, failure() and shortage() are called under
 ///            the database's mutex; all others without it.
-/// Invariants the first failure stays: after it no write is taken, until the database is opened
-///            again. A shortage ends when a flush is asked for once more.
+/// Invariants the first failure stays: after it no write is accepted until the database is opened
+///            again. A shortage ends when a flush is requested again.
 #pragma once
 
 #include <atomic>
@@ -32,16 +32,16 @@ class WriteHealth {
   /// As FailLocked. Takes the mutex.
   void Fail(const Status& status, const char* what) noexcept;
 
-  /// Whether writes are refused: then WriteStatus says why. Takes no lock.
+  /// Returns whether writes are refused; WriteStatus then returns why. Takes no lock.
   bool refused() const { return refused_.load(std::memory_order_relaxed); }
   /// Returns kReadOnly if a failure ended writes. Takes the mutex.
   Status WriteStatus() const;
   /// As WriteStatus.
   Status WriteStatusLocked() const;
-  /// The failure that ended writes, for good.
+  /// Returns the failure that ended writes, for good.
   const Status& failure() const { return failure_; }
 
-  /// Why the last flush failed, if room, memory or descriptors are short.
+  /// Returns why the last flush failed, if room, memory or descriptors are short.
   const Status& shortage() const { return shortage_; }
   /// Called before a flush is tried again.
   void ClearShortageLocked() { shortage_ = Status(); }

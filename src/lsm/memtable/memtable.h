@@ -7,7 +7,7 @@
 ///            QuiescedLsn, NewView: any thread, serialized inside. Adopt to MoveIndex: one thread
 ///            only, with no other call. Other processes read through PeerReader (peer_reader.h),
 ///            never write.
-/// Invariants a slot, once taken by a key, keeps that key; versions hang from it newest first by
+/// Invariants a slot, once taken by a key, keeps that key; its versions are linked newest first by
 ///            LSN; a reader sees a version only when it is complete and, in a batch, when the whole
 ///            batch is; a closed MemTable stays closed; every reservation is filled, so that a live
 ///            segment has no hole below its tail once it is quiescent; at least a few slots stay
@@ -32,7 +32,7 @@ namespace quire::lsm {
 
 constexpr uint64_t kMaxLsn = UINT64_MAX;
 
-/// A MemTable with so many range tombstones is full: each lookup goes through them all.
+/// A MemTable with so many range tombstones is full, because each lookup searches all of them.
 constexpr uint32_t kRangeDeletesMax = 256;
 
 /// The index's first bytes in shared memory; the slots follow.
@@ -49,11 +49,11 @@ struct alignas(64) IndexHeader {
 /// 0: free.
 using IndexSlot = std::atomic<uint64_t>;
 
-/// Slots of the index of a segment of `segment_bytes`: a power of two.
+/// Returns the number of slots of the index of a segment of `segment_bytes`: a power of two.
 uint64_t IndexSlots(uint64_t segment_bytes);
-/// Bytes of shared memory that index takes: a multiple of the page size.
+/// Returns the bytes of shared memory that the index takes: a multiple of the page size.
 uint64_t IndexBytes(uint64_t segment_bytes);
-/// Whether the memory of an index, zero at first, was never a MemTable's.
+/// Returns whether the memory of an index, zero at first, was never used by a MemTable.
 bool IndexIsUnused(const char* index);
 
 class SortedView;
@@ -69,61 +69,63 @@ class MemTable {
   MemTable(const MemTable&) = delete;
   MemTable& operator=(const MemTable&) = delete;
 
-  /// Appends and indexes one record. False: no room (segment or index). The MemTable is closed:
-  /// rotate and try again; or it is empty and open: RoomFailure() says why it cannot hold the
-  /// record, and no other would. `lsn` (may be null) gets the record's.
+  /// Appends and indexes one record. False: no room (segment or index). Then the MemTable is
+  /// closed: rotate and retry. Or it is empty and open: RoomFailure() says why it cannot hold this
+  /// record, nor any other. `lsn` (may be null) receives the record's LSN.
   [[nodiscard]] bool Add(const engine::WriteOp& op, uint64_t* lsn) {
     return Add(op, base::HashKey(op.key), lsn);
   }
-  /// The same if the key's hash is known.
+  /// Adds a record whose key's hash is known.
   [[nodiscard]] bool Add(const engine::WriteOp& op, uint64_t hash, uint64_t* lsn);
-  /// The same for several, in order, one after another in the segment. `atomic`: all are seen, and
-  /// recovered, or none. False: none was stored.
+  /// Adds several records, in order, one after another in the segment. `atomic`: readers and
+  /// recovery see all or none. False: none was stored.
   [[nodiscard]] bool AddBatch(const std::vector<engine::WriteOp>& ops, bool atomic,
                               uint64_t* last_lsn);
-  /// Bytes a batch takes: to be checked against segment_bytes - log::kSegmentHeaderBytes before it
-  /// is tried. What is not more fits an empty MemTable (the index's room is counted in).
+  /// Returns the bytes that a batch takes. Compare them with segment_bytes -
+  /// log::kSegmentHeaderBytes before adding it: a batch that is not larger fits an empty MemTable
+  /// (the index's room is counted in).
   static uint64_t BatchBytes(const std::vector<engine::WriteOp>& ops, bool atomic);
 
-  /// The newest version at or below `snapshot`, range tombstones applied: kDeleted also hides what
-  /// older sources have.
+  /// Returns the newest version at or below `snapshot`, range tombstones applied: kDeleted also
+  /// hides versions in older sources.
   table::LookupResult Get(Slice key, uint64_t hash, uint64_t snapshot) const;
-  /// Asks the processor's cache for where Get begins to look.
+  /// Prefetches the slot at which Get begins its search.
   void Prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask_]); }
-  /// The newest range tombstone at or below `snapshot` that covers `key`: its LSN, 0: none.
+  /// Returns the LSN of the newest range tombstone at or below `snapshot` that covers `key`; 0:
+  /// none.
   uint64_t CoveringTombstone(Slice key, uint64_t snapshot) const;
 
-  /// Indexes a record that a dead process left at `offset`: what Replay hands over, in that order
-  /// (a kBatchBegin too). No store to the segment but `prev`. kCorruption: more keys than a
-  /// MemTable of this size ever holds.
+  /// Indexes a record that a dead process left at `offset`. Called for each record that Replay
+  /// returns, in that order (a kBatchBegin too). Changes nothing in the segment but `prev`.
+  /// kCorruption: more keys than a MemTable of this size ever holds.
   Status Adopt(uint64_t offset);
-  /// After the last Adopt: where the records end. Closes it.
+  /// Closes the MemTable after the last Adopt: the records end at `end`.
   void FinishAdoption(uint64_t end);
-  /// After FinishAdoption: bytes of an index for the keys that there are.
+  /// Returns the bytes of an index for the present keys. After FinishAdoption.
   uint64_t AdoptedIndexBytes() const;
   /// Moves the index to `index`, so many zero bytes that begin at a page and outlive it. From here
-  /// on it looks neither at the index before nor at what lies behind the records.
+  /// on the MemTable reads neither the earlier index nor anything behind the records.
   void MoveIndex(char* index);
 
-  /// No further Add succeeds; waits for those under way. Returns the end offset. Idempotent.
+  /// Makes every further Add fail; waits for those under way. Returns the end offset. Idempotent.
   uint64_t Close();
   bool closed() const;
-  /// While it is empty and open: why room for a record could not be set aside. Else OK.
+  /// Returns why no room for a record could be reserved, while it is empty and open; else OK.
   Status RoomFailure() const;
-  /// An LSN that splits all writes into before (at or below) and after: those before are complete.
-  /// An instant's pause of writers, where any are under way.
+  /// Returns an LSN that splits all writes into before (at or below) and after: those before are
+  /// complete. Pauses writers for an instant, if any are under way.
   uint64_t QuiescedLsn();
   uint64_t base_lsn() const { return base_lsn_; }
   uint64_t generation() const { return generation_; }
-  /// Bytes of records so far.
+  /// Returns the bytes of records so far.
   uint64_t data_bytes() const;
-  /// Distinct keys (while batches are under way: at most).
+  /// Returns the number of distinct keys (while batches are under way: an upper bound).
   uint64_t key_count() const { return index_->tail.Keys(); }
   bool empty() const { return data_bytes() == 0; }
 
-  /// An ordered view of every key with a version at or below `lsn` (a QuiescedLsn(), or kMaxLsn:
-  /// everything so far). Cost: sorts what was added since the last view; shared with later views.
-  /// Does not stop writers.
+  /// Returns an ordered view of every key with a version at or below `lsn` (a QuiescedLsn(), or
+  /// kMaxLsn: everything so far). Cost: sorts what was added since the last view; later views share
+  /// the result. Does not stop writers.
   std::shared_ptr<const SortedView> NewView(uint64_t lsn);
 
   const char* data() const { return data_; }
@@ -131,7 +133,7 @@ class MemTable {
   const IndexSlot* slots() const { return slots_; }
   uint64_t slot_count() const { return mask_ + 1; }
   uint64_t segment_bytes() const { return segment_bytes_; }
-  /// True where the records came by Adopt: holes may lie between them.
+  /// Returns whether the records came by Adopt: holes may lie between them.
   bool adopted() const { return adopted_; }
 
  private:
@@ -179,7 +181,7 @@ class MemTable {
   uint64_t key_count_max_;
   uint64_t segment_bytes_;
   uint64_t generation_;
-  uint64_t number_;  // this process has no other with it
+  uint64_t number_;  // unique in this process
   uint64_t base_lsn_;
   io::MappedFile* stored_;
   std::atomic<uint64_t> reserved_mark_;  // the log says so far; of records without one: all

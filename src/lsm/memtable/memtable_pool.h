@@ -1,4 +1,4 @@
-/// The fixed pool of log segments and MemTable indexes, and one use of a place in it.
+/// The fixed pool of log segments and MemTable indexes, and the handle of one use of a slot.
 ///
 /// Layer      lsm
 /// Source     docs/decisions/0002-log-is-the-memtable.md: segments are recycled, never grown
@@ -31,8 +31,8 @@ namespace quire::lsm {
 
 class MemTablePool;
 
-/// A MemTable and the segment in which its records lie. The slot is free again when the last
-/// reference goes: Versions and iterators hold such references, so that nothing they can reach is
+/// A MemTable and the segment that contains its records. The slot is free again when the last
+/// reference is dropped: Versions and iterators hold references, so that nothing they can reach is
 /// recycled.
 class PooledMemTable {
  public:
@@ -40,44 +40,44 @@ class PooledMemTable {
   PooledMemTable(const PooledMemTable&) = delete;
   PooledMemTable& operator=(const PooledMemTable&) = delete;
 
-  /// A copy of the log segment in the file `path`, with an empty index, to be adopted: outside of
-  /// any pool; the file is read, no more, and only as far as a replay of Bytes() goes. Errors as of
+  /// Copies the log segment in the file `path`, with an empty index, to be adopted: outside of any
+  /// pool. The file is only read, and only as far as a replay of Bytes() goes. Errors as of
   /// log::ReadSegmentHeader.
   static Result<std::shared_ptr<PooledMemTable>> Copy(io::FileSystem& fs, const std::string& path);
 
   MemTable& table() const { return *table_; }
   const log::SegmentHeader& header() const { return header_; }
-  /// Its place in the pool; -1: outside of it, where neighbours do not see it.
+  /// Returns its slot in the pool; -1: outside of the pool, where neighbours do not see it.
   int pool_slot() const { return pool_slot_; }
-  /// The number in its segment's name.
+  /// Returns the number in its segment's name.
   uint64_t file_number() const { return header_.id; }
   uint64_t generation() const { return header_.generation; }
   uint64_t base_lsn() const { return header_.base_lsn; }
-  /// LSN behind its last record, once the MemTable is closed.
+  /// Returns the LSN behind its last record, once the MemTable is closed.
   uint64_t end_lsn() const { return end_lsn_.load(std::memory_order_acquire); }
-  /// Of separated values that records here refer to.
+  /// Returns the bytes of separated values to which records here refer.
   uint64_t value_bytes() const { return value_bytes_.load(std::memory_order_relaxed); }
-  /// Counts those of a value. True for the one call that passes `bytes_max`.
+  /// Adds the bytes of a value. Returns true for the one call with which they reach `bytes_max`.
   bool AddValueBytes(uint64_t bytes, uint64_t bytes_max) {
     const uint64_t before = value_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     return before < bytes_max && before + bytes >= bytes_max;
   }
   /// Closes the MemTable for writers and waits for those under way.
   void Close();
-  /// What a replay of it looks at, of one to be adopted.
+  /// Returns the bytes that a replay reads, for a MemTable to be adopted.
   log::SegmentBytes Bytes();
-  /// Close for an adopted one, whose records end at offset `end`. A copy keeps the memory of its
-  /// records, and of an index for their keys; nothing else of it can be looked at any more.
+  /// Closes an adopted MemTable, whose records end at offset `end`. A copy keeps the memory of its
+  /// records, and of an index for their keys; nothing else of it can be read any more.
   void FinishAdoption(uint64_t end);
-  /// Its records are in a table that the manifest names: its segment is not needed any more.
+  /// Notes that its records are in a table that the manifest names: its segment is not needed.
   void SetFlushed() { flushed_.store(true, std::memory_order_release); }
   /// Begins the use of the segment as the one after (previous_generation, previous_end_lsn) in the
   /// log's chain.
   void Activate(uint64_t previous_generation, uint64_t previous_end_lsn);
-  /// The segment's header durable (P2), so that the manifest may demand it. Only the first call
-  /// does something.
+  /// Makes the segment's header durable (P2), so that the manifest may require it. Only the first
+  /// call has an effect.
   Status SyncHeader();
-  /// Records below offset `end` durable (P2). Nothing with the log off.
+  /// Makes records below offset `end` durable (P2). Does nothing with the log off.
   Status SyncTo(uint64_t end);
   bool header_durable() const { return header_durable_.load(std::memory_order_acquire); }
 
@@ -87,15 +87,15 @@ class PooledMemTable {
   Status MakeReadable(uint64_t end);
   void KeepOnlyAdopted(uint64_t end);
 
-  std::shared_ptr<MemTablePool> pool_;  // null: adopted from elsewhere, nothing to give back
+  std::shared_ptr<MemTablePool> pool_;  // null: adopted from elsewhere, nothing to return
   int pool_slot_ = -1;
-  bool adopted_ = false;  // its file may have given its room back when it was closed
+  bool adopted_ = false;  // its file may have released its room when it was closed
   log::SegmentHeader header_;
   std::unique_ptr<log::Segment> segment_;     // null: the log is off
   io::PageMemory own_index_;                  // outside of the pool
   io::PageMemory own_records_;                // outside of the pool: a copy, or with the log off
   std::unique_ptr<io::File> copied_file_;     // until the copy is adopted
-  uint64_t copied_end_ = 0;                   // the file was read so far
+  uint64_t copied_end_ = 0;                   // the end of what was read of the file
   std::unique_ptr<MemTable> table_;
   std::atomic<uint64_t> end_lsn_{0};
   std::atomic<bool> flushed_{false};
@@ -122,39 +122,40 @@ class MemTablePool : public std::enable_shared_from_this<MemTablePool> {
   /// shared, which is logged. Errors: kOutOfMemory, kIo.
   static Result<std::shared_ptr<MemTablePool>> Create(const PoolConfig& config);
 
-  /// A fresh MemTable in a free slot: its file is made if there is none, its index zeroed. Outside
-  /// of the pool if there is no shared memory for the slot, which is logged. Null: no slot is free.
-  /// `index_pages`: of an index that was never used; else they come as keys are added.
+  /// Returns a fresh MemTable in a free slot: creates its file if there is none, and zeroes its
+  /// index. The MemTable is outside of the pool if there is no shared memory for the slot, which is
+  /// logged. Null: no slot is free. `index_pages`: whether a new index gets its pages at once or as
+  /// keys are added.
   ///
-  /// Errors  kNoSpace, kIo; kBusy: a file is needed, and the directory is another's.
+  /// Errors  kNoSpace, kIo; kBusy: a file is needed, and the directory belongs to another opener.
   /// Cost    milliseconds; for the background.
   enum class IndexPages { kNow, kAsUsed };
   Result<std::shared_ptr<PooledMemTable>> Prepare(IndexPages index_pages = IndexPages::kNow);
-  /// The same outside of the pool, for when iterators pin all of it: neighbours cannot read it, its
-  /// file goes when it was flushed. Null: there are too many of these already.
+  /// Returns one outside of the pool, for when iterators pin all of the pool. Neighbours cannot
+  /// read it, and its file is removed after its flush. Null: there are too many of these already.
   Result<std::shared_ptr<PooledMemTable>> PrepareOutside();
-  /// Whether an iterator may pin the MemTables that there are. Asked when it has them: if it gives
-  /// them back where the answer is no, iterators never take the last MemTable from the writers.
+  /// Returns whether an iterator may pin the present MemTables. Called when the iterator holds
+  /// them: if it releases them on false, iterators never take the last MemTable from the writers.
   bool MayPin() const;
-  /// Whether RemoveStray has something to do.
+  /// Returns whether RemoveStray has something to do.
   bool HasStray() const;
   /// Removes the files of segments outside of the pool that are not needed any more.
   Status RemoveStray();
-  /// For a database that is closed, with all records in tables: removes the files of free slots,
-  /// except number `kept`, which the manifest may list and which gives its room back.
+  /// Removes the files of free slots, for a database that is closed, with all records in tables.
+  /// Keeps file number `kept`, which the manifest may list, and releases its room.
   Status FreeFiles(uint64_t kept);
-  /// The segment `segment` that a dead process left, with an empty index: in its own slot where it
-  /// fits this pool, else with an index on the heap.
+  /// Adopts the segment `segment` that a dead process left, with an empty index: in its own slot if
+  /// it fits this pool, else with an index on the heap.
   Result<std::shared_ptr<PooledMemTable>> Adopt(std::unique_ptr<log::Segment> segment);
-  /// LSNs of segments prepared from now on are at least `lsn`.
+  /// Raises the LSNs of segments prepared from now on to at least `lsn`.
   void RaiseNextLsn(uint64_t lsn);
   bool HasFreeSlot() const;
-  /// `freed` runs (on any thread, under no lock of the database) when a slot becomes free. Empty:
-  /// no callback.
+  /// Sets `freed`, which runs (on any thread, under no lock of the database) when a slot becomes
+  /// free. Empty: no callback.
   void OnFree(std::function<void()> freed);
   SharedRegion& region() { return *region_; }
   const SharedRegion& region() const { return *region_; }
-  /// Bytes of all slots that were ever used, and of the indexes.
+  /// Returns the bytes of all slots that were ever used, and of the indexes.
   uint64_t segment_file_bytes() const;
 
  private:

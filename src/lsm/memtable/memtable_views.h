@@ -18,7 +18,7 @@ namespace quire::lsm {
 
 struct MemTable::Views {
   std::mutex mutex;  ///< also serializes quiescing
-  /// Disjoint by key, oldest and largest first: each at least twice the next, but the last ones.
+  /// Disjoint by key, oldest and largest first: each at least twice the next, except the last ones.
   std::vector<std::shared_ptr<const SortedKeys>> runs;
   /// Every key with a version below this offset is in a run.
   uint64_t covered_end = log::kSegmentHeaderBytes;

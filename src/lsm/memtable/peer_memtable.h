@@ -5,11 +5,11 @@
 /// Source     docs/decisions/0005-direct-reads.md
 /// Threads    any; nothing is written
 ///
-/// Nothing that is read is trusted: offsets and sizes are checked before they are followed, chains
-/// must fall. A result counts only if Unchanged() returns true after the value has been copied. The
-/// owner takes the generation out of the index before it changes anything else in it, and gives the
-/// segment a new header before it writes new records: so whoever still finds both generations has
-/// read bytes of that generation only.
+/// Nothing that is read is trusted: offsets and sizes are checked before they are followed, and
+/// offsets along a chain must fall. A result counts only if Unchanged() returns true after the
+/// value has been copied. The owner removes the generation from the index before it changes
+/// anything else in it, and gives the segment a new header before it writes new records: so a
+/// reader that still finds both generations has read bytes of that generation only.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,10 @@ class PeerMemTable {
         segment_bytes_(segment_bytes),
         generation_(generation) {}
 
-  /// The newest visible version of `key`, unconfirmed: its value lies in the shared memory, and is
-  /// to be copied before Unchanged is asked. Nullopt: what was read cannot be.
+  /// Returns the newest visible version of `key`, unconfirmed: its value lies in the shared memory,
+  /// and must be copied before Unchanged is called. Nullopt: what was read is impossible.
   std::optional<table::LookupResult> Find(Slice key, uint64_t hash) const;
-  /// True where all that was read before this call belonged to the generation.
+  /// Returns whether everything that was read before this call belonged to the generation.
   bool Unchanged() const;
 
  private:

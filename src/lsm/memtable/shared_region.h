@@ -34,7 +34,7 @@ constexpr uint32_t kNotShared = UINT32_MAX;
 struct BoardState {
   uint64_t edition = 0;  ///< of the manifest: changes whenever the set of tables does
   uint64_t newest_ssid = 0;
-  bool has_base = false;  ///< what is known nowhere may be in the owner's base
+  bool has_base = false;  ///< keys that nothing else contains may be in the owner's base
   int live_count = 0;
   struct Live {
     uint32_t pool_slot;
@@ -45,10 +45,10 @@ struct BoardState {
 /// Fixed layout: [board][index 0][index 1]...[records 0]... (records only with the log off).
 class SharedRegion {
  public:
-  /// The owner's: new shared memory (private memory if `shared` is false), everything zero. Each
-  /// slot's room is for SetAside: a database has more slots than it uses most of the time.
+  /// Owner: creates new shared memory (private memory if `shared` is false), everything zero.
+  /// SetAside reserves the room of each slot: mostly, a database uses fewer slots than it has.
   static Result<std::unique_ptr<SharedRegion>> Create(const StorageOptions& options, bool shared);
-  /// A neighbour's, by name, read-only; checks the layout that is stored in it.
+  /// Neighbour: attaches the memory by name, read-only; checks the layout that is stored in it.
   static Result<std::unique_ptr<SharedRegion>> Attach(const std::string& name, uint64_t bytes);
 
   const std::string& name() const { return memory_->name(); }
@@ -57,23 +57,23 @@ class SharedRegion {
   int pool_slots() const { return pool_slots_; }
   uint64_t segment_bytes() const { return segment_bytes_; }
   bool records_inside() const { return records_inside_; }
-  /// Owner: sets room aside for the memory of a slot, before its first use. One thread per slot.
+  /// Owner: reserves room for the memory of a slot, before its first use. One thread per slot.
   ///
   /// Errors  kNoSpace, kIo.
   Status SetAside(int pool_slot);
   char* index(int pool_slot) const;
-  /// The records' memory of a slot (header page included); nullptr where they lie in a log segment
-  /// file.
+  /// Returns the records' memory of a slot (header page included); nullptr if the records lie in a
+  /// log segment file.
   char* records(int pool_slot) const;
 
   /// Owner: makes `state` the one that readers see.
   void Publish(const BoardState& state);
-  /// Neighbour: a consistent copy, and the sequence number that stands for it. False after some 20
-  /// ms in which there was none (the owner died while writing), or once the owner has closed it.
+  /// Neighbour: reads a consistent copy, and its sequence number. False: there was none for some 20
+  /// ms (the owner died while writing), or the owner has closed the board.
   bool Read(BoardState* state, uint64_t* sequence = nullptr) const;
-  /// Neighbour: whether the board still is what Read gave with `sequence`. One load.
+  /// Neighbour: returns whether the board is still what Read returned with `sequence`. One load.
   bool Unchanged(uint64_t sequence) const;
-  /// Owner: after a clean close readers see nothing any more.
+  /// Owner: marks a clean close, after which readers see nothing any more.
   void MarkClosed();
   bool marked_closed() const;
 

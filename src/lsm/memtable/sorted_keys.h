@@ -1,5 +1,5 @@
-/// Sorts the keys of records: by their first bytes that differ, as numbers, and only where those
-/// are equal by looking at the records.
+/// Sorts the keys of records: by their first bytes that differ, as numbers. Only if those are
+/// equal, the records are read.
 ///
 /// Layer      lsm (internal)
 /// Source     MSD radix sort (McIlroy, Bostic, McIlroy: Engineering Radix Sort) on 8-byte pieces
@@ -22,20 +22,20 @@ constexpr size_t kTopStep = 64;
 struct SortedKeys {
   std::string common;  ///< the first bytes, which all keys share
   std::vector<SortedEntry> entries;  ///< prefix: of what follows `common`
-  std::vector<uint64_t> tops;        ///< of each kTopStep-th entry the prefix: searched first
+  std::vector<uint64_t> tops;        ///< the prefix of each kTopStep-th entry: searched first
 
-  /// Index of the first entry whose key is >= `key`.
+  /// Returns the index of the first entry whose key is >= `key`.
   size_t LowerBound(const char* data, Slice key) const;
 };
 
-/// The key of an entry's record. `data`: the segment.
+/// Returns the key of an entry's record. `data`: the segment.
 inline Slice KeyOf(const char* data, const SortedEntry& entry) {
   return log::KeyOf(data + uint64_t{entry.record} * 8);
 }
 
 /// Sorts `entries` (records of distinct keys; prefixes are computed here) into a run.
 SortedKeys MakeRun(const char* data, std::vector<SortedEntry> entries);
-/// One run of the entries of two, whose keys differ.
+/// Merges two runs, whose keys differ, into one.
 SortedKeys MergeRuns(const char* data, const SortedKeys& first, const SortedKeys& second);
 
 }  // namespace quire::lsm

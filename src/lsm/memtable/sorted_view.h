@@ -14,7 +14,7 @@
 
 namespace quire::lsm {
 
-/// The first bytes of a key and where a record of it lies.
+/// The first bytes of a key, and the place of one of its records.
 struct SortedEntry {
   uint64_t prefix;  ///< base::KeyPrefix of what follows the bytes that all keys of the run share
   uint32_t record;  ///< offset/8 of a record of that key in the segment
@@ -24,13 +24,14 @@ struct SortedEntry {
 class SortedView {
  public:
   virtual ~SortedView() = default;
-  /// Entries with LSN <= the view's, every version (newest first) or, with `newest_only`, one per
-  /// key; range tombstones are not among them. The view (and so the MemTable's memory) must outlive
-  /// the iterator; the caller pins the MemTable.
+  /// Returns an iterator over entries with LSN <= the view's: every version (newest first) or, with
+  /// `newest_only`, one per key; no range tombstones. The view (and so the MemTable's memory) must
+  /// outlive the iterator; the caller pins the MemTable.
   virtual std::unique_ptr<table::EntryIterator> NewIterator(bool newest_only) const = 0;
-  /// Range tombstones at or below the view's LSN, newest first.
+  /// Returns the range tombstones at or below the view's LSN, newest first.
   virtual std::vector<table::RangeTombstone> RangeTombstones() const = 0;
-  /// Distinct keys with a version in the view. Cost: none, but where a later view was made before.
+  /// Returns the number of distinct keys with a version in the view. Cost: none, unless a later
+  /// view was made before.
   virtual uint64_t key_count() const = 0;
 };
 

@@ -1,5 +1,5 @@
-/// Looks at every file of one rank's database and says of each whether it is sound; goes on where
-/// opening would give up. Nothing is written, no lock is taken.
+/// Examines every file of one rank's database and reports whether it is sound; continues where
+/// opening would stop. Writes nothing and takes no lock.
 ///
 /// Layer      lsm (tools)
 /// Source     LevelDB's RepairDB for what may be left
@@ -23,7 +23,7 @@ namespace quire::lsm {
 
 enum class FileKind { kManifest, kTable, kValueSegment, kLog };
 
-/// Something wrong.
+/// Something wrong with a file.
 struct Finding {
   FileKind kind = FileKind::kManifest;
   uint64_t number = 0;  ///< in the file's name
@@ -34,9 +34,9 @@ struct Finding {
 
 struct InspectOptions {
   StorageOptions storage;
-  bool has_lock = false;  ///< the caller has the database's lock: its log is looked at all the same
-  bool contents = true;   ///< false: whether files are there and can be opened, no more
-  /// bytes verified so far, and in all
+  bool has_lock = false;  ///< the caller has the database's lock: its log is examined all the same
+  bool contents = true;   ///< false: only checks that files exist and can be opened
+  /// called with the bytes verified so far, and in all
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
@@ -46,18 +46,18 @@ struct Inspection {
   Manifest manifest;
   std::string writer;  ///< the program that has it open; empty: none
   std::vector<Finding> findings;
-  /// sound ones: those listed, or without a manifest all that are there
+  /// sound tables: those listed, or without a manifest all that exist
   std::vector<table::TableInfo> tables;
-  std::vector<table::TableInfo> damaged_tables;  ///< those of the others that can be opened
+  std::vector<table::TableInfo> damaged_tables;  ///< tables that are not sound, but can be opened
   uint64_t values = 0;       ///< separated ones that were verified
   uint64_t bytes = 0;        ///< that were verified
   uint64_t log_records = 0;  ///< in no table yet; not examined while a program has it open
   uint64_t log_holes = 0;
 };
 
-/// Errors  kNotFound: nothing of a database is in `directory`. kIo: it cannot be listed. What is
-///         wrong with files is among the findings; what vanished because a writer replaced it is
-///         not.
+/// Inspects the database in `directory`.
+/// Errors  kNotFound: nothing of a database is in `directory`. kIo: it cannot be listed. Damage to
+///         files is among the findings; a file that vanished because a writer replaced it is not.
 Result<Inspection> Inspect(io::FileSystem& fs, const std::string& directory,
                            const InspectOptions& options);
 

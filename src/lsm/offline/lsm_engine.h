@@ -1,5 +1,5 @@
-/// The LSM-tree as a kind of storage engine: lsm::Db of parts that are open, and its readers,
-/// removals and verifiers of those that are not.
+/// The LSM-tree as a kind of storage engine: lsm::Db for open parts, and readers, removals and
+/// verifiers for parts that are not open.
 ///
 /// Layer      lsm
 /// Source     docs/decisions/0020-storage-engines.md

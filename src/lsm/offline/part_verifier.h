@@ -1,10 +1,10 @@
-/// Whether the files of a part that was just copied are what their writer made: each against the
-/// checksums in it, from front to back, as long as it is in the page cache.
+/// Verifies the files of a part that was just copied: each against its own checksums, from front to
+/// back, while it is still in the page cache.
 ///
 /// Layer      lsm
 /// Encoding   docs/format/table.md, segment.md, record.md
 /// Threads    one
-/// Invariants of a value segment only what no table refers to may be damaged
+/// Invariants in a value segment only bytes to which no table refers may be damaged
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class TablesVerifier final : public engine::PartVerifier {
 
   Status Check(const std::string& name, uint64_t identity) override;
   bool HasHoles(const std::string& name) const override;
-  /// The values in segments that have places without a record are read by the references of the
+  /// Reads the values in segments that have places without a record, by the references of the
   /// tables. Such places come from a failed write or a kill, and no table refers to them.
   Result<bool> FinishSome(const std::vector<std::string>& names) override;
 

@@ -25,11 +25,11 @@ namespace quire::lsm {
 struct PublishedState {
   Manifest manifest;
   std::string writer;  ///< the holder of the lock; empty: none
-  Version version;     ///< no active MemTable; immutables: what of the log is in no table
+  Version version;     ///< no active MemTable; immutables: the log's records that are in no table
   std::shared_ptr<const ValueReader> values;
   uint64_t log_records = 0;
   uint64_t log_holes = 0;
-  bool has_log = false;  ///< all of the log, as long as the edition stays
+  bool has_log = false;  ///< contains all of the log, as long as the edition stays
 };
 
 class PublishedStateLoader {
@@ -37,15 +37,15 @@ class PublishedStateLoader {
   PublishedStateLoader(io::FileSystem& fs, std::string directory, const StorageOptions& options,
                        std::shared_ptr<table::BlockCache> cache)
       : fs_(fs), directory_(std::move(directory)), options_(options), cache_(std::move(cache)) {}
-  /// Readers that came of one another share it: the file system and the cache may go with the last
-  /// of them, once what they retired has gone.
+  /// Waits for what its readers retired, after which the file system and the cache may go. Readers
+  /// that were made from one another share a loader.
   ~PublishedStateLoader() {
     if (base::EpochMaySynchronize()) base::EpochSynchronize();
   }
   PublishedStateLoader(const PublishedStateLoader&) = delete;
   PublishedStateLoader& operator=(const PublishedStateLoader&) = delete;
 
-  /// What is there now. `former` (null: none) lends what it has open.
+  /// Returns the present state. `former` (null: none) lends the files that it has open.
   /// Errors  as of Reader::Open.
   Result<std::shared_ptr<const PublishedState>> Next(const PublishedState* former) const;
   io::FileSystem& fs() const { return fs_; }

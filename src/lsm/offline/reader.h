@@ -5,7 +5,7 @@
 /// Source     docs/decisions/0009-persistence.md
 /// Encoding   docs/format/manifest.md, segment.md, table.md
 /// Threads    all functions from any thread. Released outside of every EpochGuard.
-/// Invariants as long as it lives a reader sees the one state that a manifest published; if no
+/// Invariants as long as it lives a reader sees one state, which a manifest published; if no
 ///            process held the directory's lock, also everything that the log promises. A table,
 ///            once opened, stays readable whatever the writer removes. A newer reader never sees an
 ///            older state.
@@ -27,21 +27,21 @@ namespace quire::lsm {
 struct ReaderState {
   std::shared_ptr<const Manifest> manifest;
   std::string writer;        ///< the holder of the lock at that time; empty: none
-  uint64_t log_records = 0;  ///< seen that are in no table: from the log
+  uint64_t log_records = 0;  ///< records from the log, which are in no table
   uint64_t log_holes = 0;    ///< torn places in the log, as recovery counts them
 };
 
 class Reader : public engine::StoredPart {
  public:
-  /// As StoredParts::Open.
+  /// Opens a reader, as StoredParts::Open does.
   /// Cost    the manifest, and two reads for each table; after a crash the log is read.
   static Result<std::shared_ptr<Reader>> Open(io::FileSystem& fs, const std::string& directory,
                                               const engine::ReaderOptions& options);
 
   virtual ReaderState State() const = 0;
-  /// Reads everything that it sees and verifies every checksum: tables, the values that they and
-  /// the log refer to, and the headers of those values' segments. `progress` (may be empty) is
-  /// called with bytes done, and in all.
+  /// Reads everything that this reader sees and verifies every checksum: tables, the values to
+  /// which they and the log refer, and the headers of those values' segments. `progress` (may be
+  /// empty) is called with the bytes done, and in all.
   /// Errors  as of Get.
   using VerifyProgress = std::function<void(uint64_t done, uint64_t total)>;
   virtual Status Verify(const VerifyProgress& progress) const = 0;

@@ -1,12 +1,12 @@
-/// Makes a rank's database that does not open openable again: keeps all that is sound, sets aside
-/// what is not, and says what was lost.
+/// Repairs a rank's database that does not open: keeps everything that is sound, sets aside the
+/// rest, and reports what was lost.
 ///
 /// Layer      lsm (tools)
 /// Source     LevelDB's RepairDB
 /// Encoding   docs/format/manifest.md
 /// Threads    one thread; the directory's lock is held while something is changed
 /// Invariants nothing is destroyed: files that cannot be used are in the lost directory before a
-///            manifest that does not name them counts. Cut short at any step, it can be repeated.
+///            manifest that does not name them is in force. An interrupted repair can be repeated.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@
 
 namespace quire::lsm {
 
-/// `path`, or the first of "<path>.2", "<path>.3" ... that no file has: what an earlier repair set
-/// aside stays.
+/// Returns `path`, or the first of "<path>.2", "<path>.3" ... that does not exist: files that an
+/// earlier repair set aside stay.
 Result<std::string> FreePath(io::FileSystem& fs, const std::string& path);
 
 struct RepairOptions {
@@ -31,14 +31,15 @@ struct RepairOptions {
 };
 
 struct RepairReport {
-  bool needed = false;              ///< false: it opens as it is
+  bool needed = false;              ///< false: the database opens as it is
   std::vector<std::string> steps;   ///< what was done, or with dry_run would be
-  std::vector<std::string> losses;  ///< what is lost by that
+  std::vector<std::string> losses;  ///< what these steps lose
 };
 
-/// Errors  kNotFound: no database. kBusy: a program has it open. kUnsupported: a newer format.
-///         kIo: a file cannot be read for another reason than what is in it, or nothing can be
-///         written; kNoSpace.
+/// Repairs the database in `directory`.
+/// Errors  kNotFound: no database. kBusy: a program has it open. kUnsupported: a newer format. kIo:
+///         a file cannot be read for another reason than its contents, or nothing can be written;
+///         kNoSpace.
 Result<RepairReport> Repair(io::FileSystem& fs, const std::string& directory,
                             const RepairOptions& options);
 

@@ -1,5 +1,5 @@
-/// What can be saved of a log that does not replay, and of a table with damaged blocks or whose
-/// values are gone: as new tables.
+/// Salvages, as new tables, what can be read of a log that does not replay, and of a table with
+/// damaged blocks or missing values.
 ///
 /// Layer      lsm (internal, tools)
 /// Encoding   docs/format/segment.md, table.md
@@ -32,7 +32,7 @@ struct LostVersions {
   void Add(Slice key);
 };
 
-/// Log segments that may hold what is in no table.
+/// Log segments that may contain records that are in no table.
 struct LogRemains {
   struct Segment {
     uint64_t pool_slot = 0;
@@ -41,50 +41,51 @@ struct LogRemains {
     uint64_t end_lsn = 0;  ///< above every LSN that it may hold
     Status status;  ///< why nothing of it can be read
   };
-  std::vector<Segment> segments;  ///< oldest first; unreadable ones behind
+  std::vector<Segment> segments;  ///< oldest first; unreadable ones last
   uint64_t lsn_end = 0;           ///< above every LSN that any segment, wanted or not, may hold
   uint64_t owner_epoch = 0;       ///< the highest one that a segment names
 };
-/// Those that `wanted` takes, of all whose use began.
-/// Errors  as of reading a file, but for damage: kIo; kUnsupported: a newer format.
+/// Finds the segments for which `wanted` returns true, among all whose use began.
+/// Errors  as of reading a file, except for damage: kIo; kUnsupported: a newer format.
 Result<LogRemains> FindLogRemains(io::FileSystem& fs, const std::string& directory,
                                   const std::vector<uint64_t>& pool_slots,
                                   const std::function<bool(const log::SegmentHeader&)>& wanted);
 
-/// Every sound record of a log segment, in an adopted MemTable; damaged ones are stepped over.
+/// Every sound record of a log segment, in an adopted MemTable; damaged ones are skipped.
 struct SalvagedLog {
   std::shared_ptr<PooledMemTable> memory;
   uint64_t records = 0;
   uint64_t holes = 0;  ///< places where records were damaged, or never finished
   uint64_t hole_bytes = 0;
-  LostVersions lost;  ///< sound records whose separated values are not
-  /// Where the values of the others lie: none of them need be durable.
+  LostVersions lost;  ///< sound records whose separated values are not sound
+  /// The places of the values of the other records; these values may not be durable.
   std::map<uint64_t, ByteRange> value_segments;
 };
+/// Salvages the log segment at `path`.
 /// Errors  kCorruption; kIo, kOutOfMemory: the segment, or a value, cannot be read for another
-///         reason than what is in it.
+///         reason than its contents.
 Result<SalvagedLog> SalvageLog(io::FileSystem& fs, const std::string& path,
                                const ValueReader& values);
 
-/// All that `memory` holds, to `writer`.
+/// Writes all records of `memory` to `writer`.
 Status WriteAll(const PooledMemTable& memory, RunWriter& writer);
-/// The result for a table.
+/// The result of SalvageTable.
 struct SalvagedTable {
   uint64_t kept = 0;                     ///< entries
   LostVersions lost;                     ///< entries whose values are gone
   std::vector<table::LostRange> ranges;  ///< of damaged blocks
 };
-/// All of the table at `path` but what lies in damaged blocks, and the values in the segments
-/// `gone`, to `writer` (null: it is only counted).
+/// Writes the entries of the table at `path` to `writer` (null: they are only counted), except
+/// those in damaged blocks, and those whose values are in the segments `gone`.
 ///
-/// Errors  kCorruption: nothing of it can be found. kIo.
+/// Errors  kCorruption: nothing of the table can be found. kIo.
 Result<SalvagedTable> SalvageTable(io::FileSystem& fs, const std::string& path,
                                    const table::TableInfo& info, const StorageOptions& options,
                                    const std::set<uint64_t>& gone, RunWriter* writer);
 
-/// For people: how many versions, and some of their keys.
+/// Describes for people how many versions were lost, and some of their keys.
 std::string Describe(const LostVersions& lost);
-/// For people: what the table at `path` has lost.
+/// Describes for people what the table at `path` has lost.
 std::vector<std::string> LossesOf(const std::string& path, const table::TableInfo& info,
                                   const SalvagedTable& salvaged);
 

@@ -5,8 +5,8 @@
 /// Source     PapyrusKV, SC17, section 2.7 (storage groups);
 ///            docs/decisions/0005-direct-reads.md
 /// Threads    Get: any number of threads
-/// Invariants what a Get gives was the key's newest value at some instant during the call: the
-///            board is looked at first, and MemTables are on it before they take writes
+/// Invariants the result of a Get was the key's newest value at some instant during the call: Get
+///            reads the board first, and MemTables are on it before they take writes
 #pragma once
 
 #include <memory>
@@ -17,11 +17,11 @@
 
 namespace quire::lsm {
 
-/// Reads the manifest; tables are opened by the first Get.
+/// Opens a reader and reads the manifest; the first Get opens the tables.
 ///
-/// Cost  of a Get: in the MemTable about two cache misses; in tables as at the owner; at first and
-///       after the owner changed its set of tables, one look at its manifest, and its new tables
-///       are opened.
+/// Cost  of a Get: in the MemTable about two cache misses; in tables as at the owner. The first
+///       Get, and the first one after the owner changed its set of tables, also reads the owner's
+///       manifest and opens its new tables.
 Result<std::unique_ptr<engine::PeerReader>> OpenPeerReader(io::FileSystem& fs,
                                                            const engine::PeerAddress& address,
                                                            const engine::ReaderOptions& options);

@@ -1,4 +1,4 @@
-/// Takes the versions that a flush or a merge keeps: a run's writer, or what stands before it.
+/// Receives the versions that a flush or a merge keeps: a run's writer, or a stage before it.
 ///
 /// Layer      lsm (internal)
 /// Threads    one thread
@@ -15,8 +15,8 @@ namespace quire::lsm {
 class EntrySink {
  public:
   virtual ~EntrySink() = default;
-  /// The next version, in the order of EntryIterator. `new_key`: the last one had another key, so
-  /// that a new table may begin.
+  /// Adds the next version, in the order of EntryIterator. `new_key`: the version before it had
+  /// another key, so that a new table may begin.
   virtual Status Add(Slice key, log::RecordType type, Slice value, uint64_t lsn, bool new_key) = 0;
 };
 

@@ -1,11 +1,12 @@
-/// A table as the manifest describes it, whose file is opened at its first use: how long a database
-/// takes to open depends neither on its tables' sizes nor on what their storage takes to answer.
+/// A table as the manifest describes it, whose file is opened at its first use: so the time to open
+/// a database depends neither on its tables' sizes nor on the latency of their storage.
 ///
 /// Layer      lsm (internal)
 /// Source     PapyrusKV, SC17, section 4.1: a database is composed from what its manifest says
 /// Threads    any number; the file is opened within the reader's EpochGuard, as blocks are read
-/// Invariants it has no range tombstones; what cannot be opened is tried again at the next use, but
-///            an iterator that was made meanwhile keeps failing (that of its run makes another)
+/// Invariants it has no range tombstones; a file that cannot be opened is tried again at the next
+///            use, but an iterator that was made meanwhile keeps failing (that of its run makes
+///            another)
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@ class LazyTable final : public table::Table {
   /// The place of tables, shared by those of one opening.
   struct Source {
     TablePlace place;
-    StorageOptions options;  ///< what `place` refers to: tables may outlive their database
+    StorageOptions options;  ///< the options for `place`: tables may outlive their database
   };
   LazyTable(table::TableInfo info, std::shared_ptr<const Source> source)
       : source_(std::move(source)), info_(std::move(info)) {}
@@ -43,11 +44,11 @@ class LazyTable final : public table::Table {
   Result<std::vector<table::LostRange>> FindLostRanges() const override;
 
  private:
-  // The open table.
-  // Errors  kCorruption: the file is gone, damaged or another one (names it). kIo, kOutOfMemory.
+  // Returns the open table.
+  // Errors  kCorruption: the file is missing, damaged or another one (names it). kIo, kOutOfMemory.
   Result<const table::Table*> Use() const;
 
-  // table_, once it is there. In the cache line of what a lookup touches anyway.
+  // table_, once it is open. In a cache line that a lookup touches anyway.
   mutable std::atomic<const table::Table*> opened_{nullptr};
   mutable std::shared_ptr<table::Table> table_;  // by mutex_
   mutable std::mutex mutex_;

@@ -36,18 +36,19 @@ struct DirectoryContents {
 
 Result<DirectoryContents> ReadDirectory(io::FileSystem& fs, const std::string& directory);
 
-/// kCorruption: there is no manifest in `directory`, but what only a manifest makes sense of.
+/// Returns kCorruption if `directory` has no manifest, but files that need one.
 Status CheckNoRemains(const DirectoryContents& contents, const std::string& directory);
-/// The kCorruption of a file that should be there; `what` it is, as in "a table".
+/// Returns the kCorruption of a missing file; `what`: its kind, as in "a table".
 Status MissingFile(const std::string& path, const char* what);
-/// kCorruption, naming the file, where a table or log segment that the manifest lists, or a value
-/// segment that a table refers to, is not there.
+/// Returns kCorruption, naming the file, if a table or log segment that the manifest lists, or a
+/// value segment to which a table refers, is missing.
 Status CheckListed(const DirectoryContents& contents, const Manifest& manifest,
                    const std::string& directory);
-/// The value segments that count: those listed, and those that may be younger than the manifest.
+/// Returns the value segments that count: listed ones, and those that may be younger than the
+/// manifest.
 std::vector<ValueSegmentInfo> LiveValueSegments(const DirectoryContents& contents,
                                                 const Manifest& manifest);
-/// Paths of the files that no database with this manifest consists of.
+/// Returns the paths of the files that belong to no database with this manifest.
 std::vector<std::string> Orphans(const DirectoryContents& contents, const Manifest& manifest,
                                  const std::string& directory);
 
@@ -61,13 +62,13 @@ struct LogFile {
 struct ByteRange {
   uint64_t begin = 0;
   uint64_t end = 0;  ///< no bytes: begin
-  /// Also the record that `ref` refers to, and what lies between.
+  /// Adds the record to which `ref` refers, and the bytes between.
   void Add(const log::ValueRef& ref);
 };
 
-/// The segment at `path`, left by an earlier program, durable as far as `in_doubt` goes. A sync of
-/// that program may have failed: then these pages, and the segment's header, count as written, and
-/// a plain sync would pass over them.
+/// Makes the segment at `path`, which an earlier program left, durable as far as `in_doubt` goes. A
+/// sync of that program may have failed: then the kernel takes these pages, and the segment's
+/// header, for written, and a plain sync would skip them.
 Status SyncFoundFile(io::FileSystem& fs, const std::string& path, const ByteRange& in_doubt);
 
 /// The result of recovery.
@@ -76,17 +77,18 @@ struct RecoveredLog {
   std::vector<std::shared_ptr<PooledMemTable>> handles;
   uint64_t end_lsn = 0;            ///< where the next segment's chain begins
   uint64_t end_generation = 0;
-  uint64_t lsn_max = 0;            ///< above every LSN that any segment, counting or not, may hold
+  uint64_t lsn_max = 0;            ///< above every LSN that any segment, counting or not, may
+                                   ///< contain
   uint64_t records = 0;
-  uint64_t holes = 0;        ///< places that were stepped over or end it
+  uint64_t holes = 0;        ///< places that were skipped or that end the log
   uint64_t torn_bytes = 0;   ///< finished records that a power loss took, and what lies behind them
   /// The value segments that records refer to, and the part of each that may not be durable.
   std::map<uint64_t, ByteRange> value_segments;
-  /// before anything new is promised: the log could not be read the same way again
+  /// flush before anything new is promised: the log could not be read the same way again
   bool must_flush = false;
   std::vector<std::string> unfinished;   ///< files whose header a power loss took, to be removed
-  /// pool slots of segments of which nothing counts, but that say where the log before them ended:
-  /// to be removed when the next manifest counts, for a repair would take what is in them
+  /// pool slots of segments without records that count, which only show where the log before them
+  /// ended: removed when the next manifest is in force, because a repair would take their records
   std::vector<uint64_t> given_up;
 };
 
@@ -97,11 +99,11 @@ Status CheckLogValues(const DirectoryContents& contents, const RecoveredLog& log
 
 /// The services of the caller that recovery uses.
 struct RecoveryHelp {
-  /// the segment in this file, with an empty index: adopted as it lies, or a copy of it
+  /// returns the segment in this file, with an empty index: adopted in place, or a copy
   std::function<Result<std::shared_ptr<PooledMemTable>>(const std::string& path)> adopt;
-  /// adopting copies the whole segment: what was closed empty is left alone
+  /// adopting copies the whole segment, so segments that were closed empty are skipped
   bool copies = false;
-  /// whether a separated value is whole, as ValueIsLost understands it (asked after a power loss)
+  /// checks whether a separated value is whole; see ValueIsLost (called after a power loss)
   std::function<Status(const log::ValueRef& reference)> check_value;
 };
 
@@ -113,9 +115,9 @@ class LogRecovery {
   LogRecovery(io::FileSystem& fs, std::string directory, const Manifest& manifest,
               RecoveryHelp help);
   Result<RecoveredLog> Run(const std::vector<uint64_t>& pool_slots);
-  /// Checks that every log segment which the manifest lists has its header. For an opener, before
-  /// its own manifest, which lists none of them, replaces the one that does: after that a damaged
-  /// header would be taken for one whose use had just begun, and its file for one to be removed.
+  /// Checks that every log segment which the manifest lists has its header. An opener calls this
+  /// before its own manifest, which lists no segments, replaces that manifest: afterwards a damaged
+  /// header would look like one whose use had just begun, and the file would be removed.
   Status CheckHeaders(const std::vector<uint64_t>& pool_slots);
 
  private:
@@ -142,8 +144,8 @@ class LogRecovery {
   const uint64_t boot_id_;
   std::vector<LogFile> files_;     // activated segments not contained in tables
   std::vector<bool> chained_;
-  uint64_t chain_end_lsn_ = 0;     // where the next one goes on; log_ ends before empty ones
-  std::set<uint64_t> headed_;      // value segments whose header is there
+  uint64_t chain_end_lsn_ = 0;     // where the next one continues; log_ ends before empty ones
+  std::set<uint64_t> headed_;      // value segments that have their header
   RecoveredLog log_;
 };
 

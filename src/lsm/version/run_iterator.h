@@ -11,7 +11,8 @@
 
 namespace quire::lsm {
 
-/// The entries of `run`, which must outlive the iterator. `fill_cache` as for Table::NewIterator.
+/// Returns an iterator over the entries of `run`, which must outlive it. `fill_cache` as for
+/// Table::NewIterator.
 std::unique_ptr<table::EntryIterator> NewRunIterator(const Run& run, bool fill_cache);
 
 }  // namespace quire::lsm

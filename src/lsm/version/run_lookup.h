@@ -15,14 +15,14 @@
 
 namespace quire::lsm {
 
-/// The tables that their filters spared a lookup, and those that it searched in vain.
+/// The numbers of tables that filters excluded, and of tables that were searched in vain.
 struct FilterCounts {
   uint64_t skips = 0;   ///< not searched
   uint64_t misses = 0;  ///< searched, and without the key
 };
 
-/// The newest version of `key` at or below `lsn`, range tombstones applied. `found` is absent
-/// before.
+/// Finds the newest version of `key` at or below `lsn`, range tombstones applied. `found` is absent
+/// before the call.
 Status LookupRuns(const std::vector<std::shared_ptr<const Run>>& runs, Slice key, uint64_t hash,
                   uint64_t lsn, table::LookupResult* found, FilterCounts* counts);
 

@@ -36,15 +36,15 @@ using KnownTables = std::map<uint64_t, std::shared_ptr<TableHandle>>;
 
 KnownTables TablesOf(const std::vector<std::shared_ptr<const Run>>& runs);
 
-/// The table that a manifest lists as `info`.
-/// Errors  kNotFound: the file is not there. kCorruption: it is damaged, or another table.
+/// Opens the table that a manifest lists as `info`.
+/// Errors  kNotFound: the file does not exist. kCorruption: it is damaged, or another table.
 Result<std::shared_ptr<table::Table>> OpenListed(const TablePlace& place,
                                                  const table::TableInfo& info);
 Result<std::shared_ptr<TableHandle>> OpenTable(const TablePlace& place,
                                                const table::TableInfo& info);
 
-/// The runs of a manifest. A table in `known` is not opened again; each one opened is added to it,
-/// so that a call that failed can be repeated for what is left. Errors as of OpenTable.
+/// Opens the runs of a manifest. A table in `known` is not opened again; each opened table is added
+/// to `known`, so that a failed call can be repeated for the rest. Errors as of OpenTable.
 Result<std::vector<std::shared_ptr<const Run>>> OpenRuns(
     const TablePlace& place, const std::vector<std::vector<table::TableInfo>>& runs,
     KnownTables* known);

@@ -1,5 +1,5 @@
-/// Writes a run: tables one after another, a new one where the last is full; range tombstones cut
-/// at the tables' borders.
+/// Writes a run: tables one after another, a new one when the last is full; range tombstones are
+/// cut at the tables' borders.
 ///
 /// Layer      lsm
 /// Threads    one thread
@@ -27,9 +27,9 @@ namespace quire::lsm {
 
 class RunWriter final : public EntrySink {
  public:
-  /// Tables go to `directory` while `check_held` says that it is this writer's; `next_ssid` gives
-  /// each its number. `protection` covers the value segments that only these tables refer to. It
-  /// lives as long as the writer, and so until the tables are published or given up.
+  /// Writes tables to `directory` while `check_held` says that it is this writer's; `next_ssid`
+  /// returns their numbers. `protection` covers the value segments to which only these tables
+  /// refer. It lives as long as the writer, and so until the tables are published or discarded.
   RunWriter(io::FileSystem& fs, std::string directory, const StorageOptions& options,
             CheckHeldFn check_held, std::function<uint64_t()> next_ssid,
             SegmentTracker::Protection protection)
@@ -41,7 +41,7 @@ class RunWriter final : public EntrySink {
   RunWriter(const RunWriter&) = delete;
   RunWriter& operator=(const RunWriter&) = delete;
 
-  /// The run's range tombstones, before the first Add.
+  /// Sets the run's range tombstones. Called before the first Add.
   void SetTombstones(std::vector<table::RangeTombstone> tombstones) {
     tombstones_ = std::move(tombstones);
   }
@@ -49,7 +49,7 @@ class RunWriter final : public EntrySink {
   /// Returns the tables, by key, synced (but not their directory entries); none if nothing was
   /// added.
   Result<std::vector<table::TableInfo>> Finish();
-  /// Takes back what Finish() gave: the files are removed, unless the directory is another's.
+  /// Removes the files that Finish() wrote, unless the directory belongs to another opener.
   void Remove();
   const SegmentTracker::Protection& protection() const { return protection_; }
 

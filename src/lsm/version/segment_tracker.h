@@ -3,14 +3,14 @@
 /// Layer      lsm
 /// Source     WiscKey (FAST16), section 3.3.2: collecting the value log
 /// Threads    any, serialized inside
-/// Invariants a segment is judged by what tables refer to only once it is settled: sealed; every
-///            write that put a value into it has reached a MemTable (a grace period after sealing);
-///            and those MemTables are in tables. Segments that were open when a running merge began
-///            are not judged until its tables are in the manifest: a RunWriter holds the
-///            Protection, which cannot be taken from it; what moves a value into a segment checks
-///            that the Protection covers it, and what publishes the tables needs the RunWriter.
-///            A write of large values holds one, too, until its records are in a MemTable: a grace
-///            period does not wait for it.
+/// Invariants a segment is judged by the references of tables only once it is settled: sealed;
+///            every write that put a value into it has reached a MemTable (a grace period after
+///            sealing); and those MemTables are in tables. Segments that were open when a running
+///            merge began are not judged until its tables are in the manifest: a RunWriter holds
+///            the Protection, which cannot be taken from it; code that moves a value into a segment
+///            checks that the Protection covers it, and publishing the tables requires the
+///            RunWriter. A write of large values holds a Protection, too, until its records are in
+///            a MemTable: a grace period does not wait for it.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,8 @@ namespace quire::lsm {
 /// Bytes of records that tables refer to, by segment.
 using SegmentUses = std::unordered_map<uint64_t, uint64_t>;
 
-/// The state of the MemTables, as far as references in them matter. To be read after Graced(): a
-/// write that was under way before may have put a record into an empty MemTable since.
+/// The state of the MemTables, as far as references in them matter. Read it after Graced(): a write
+/// that began before may have put a record into an empty MemTable since.
 struct MemoryState {
   uint64_t active_base_lsn = 0;
   uint64_t flushed_lsn = 0;
@@ -45,34 +45,34 @@ class SegmentTracker {
   explicit SegmentTracker(std::shared_ptr<ObsoleteFiles> obsolete_files)
       : obsolete_files_(std::move(obsolete_files)) {}
 
-  /// Segments that a dead process left: sealed, but the MemTables up to `recovered_end_lsn` may
-  /// refer to them.
+  /// Adds segments that a dead process left: sealed, but the MemTables up to `recovered_end_lsn`
+  /// may refer to them.
   void Recover(const std::vector<ValueSegmentInfo>& segments, uint64_t recovered_end_lsn);
-  /// The sealed segments whose grace period is over and that nothing protects: each write into them
-  /// has reached a MemTable.
+  /// Returns the sealed segments whose grace period is over and that nothing protects: each write
+  /// into them has reached a MemTable.
   std::set<uint64_t> Graced() const;
-  /// Takes note of new and of sealed segments, of those that are `graced`, and of how far flushing
-  /// got. The flags that are returned are to be set after a grace period:
+  /// Records new and sealed segments, those that are `graced`, and how far flushing got. The caller
+  /// sets the returned flags after a grace period:
   /// base::EpochRetire(base::EpochPrepare([flag] { *flag = true; })), under no lock.
   std::vector<std::shared_ptr<std::atomic<bool>>> Observe(
       const std::set<uint64_t>& graced, const std::vector<ValueSegmentInfo>& segments,
       const MemoryState& memory);
 
-  /// A handle for each segment that Observe saw.
+  /// Returns a handle for each segment that Observe saw.
   std::vector<std::shared_ptr<SegmentHandle>> Handles() const;
-  /// The handle of a segment that is referred to, whether Observe saw it or not.
+  /// Returns the handle of a segment that is referred to, whether Observe saw it or not.
   std::shared_ptr<SegmentHandle> Handle(uint64_t id);
-  /// Handles of the segments from `first_id` to before `end_id`, whether Observe saw them or not.
+  /// Returns handles of the segments [first_id, end_id), whether Observe saw them or not.
   std::vector<std::shared_ptr<SegmentHandle>> HandlesBetween(uint64_t first_id, uint64_t end_id);
   /// Returns the segments for the manifest: all but those given up.
   std::vector<StoredSegment> Stored() const;
 
-  /// While one lives, no segment from `first_id` on is judged, nor is its grace period over: tables
-  /// that are in no manifest yet refer to it, or records that are in no MemTable yet. One that was
-  /// moved from protects nothing.
+  /// While one exists, no segment from `first_id` on is judged, nor does its grace period end:
+  /// tables that are in no manifest yet, or records that are in no MemTable yet, refer to it. A
+  /// moved-from Protection protects nothing.
   class Protection {
    public:
-    /// Protects nothing: for tables that refer to what something else protects.
+    /// Protects nothing: for tables whose values something else protects.
     static Protection NotNeeded() { return Protection(nullptr, {}); }
     Protection(Protection&& from) noexcept
         : tracker_(std::exchange(from.tracker_, nullptr)), floor_(from.floor_) {}
@@ -90,13 +90,14 @@ class SegmentTracker {
   };
   [[nodiscard]] Protection Protect(uint64_t first_id);
 
-  /// Settled segments that no table refers to.
+  /// Returns the settled segments to which no table refers.
   std::vector<uint64_t> Unused(const SegmentUses& uses) const;
-  /// Settled segments of whose file less than half is referred to.
+  /// Returns the settled segments less than half of whose file is referred to.
   std::set<uint64_t> MostlyDead(const SegmentUses& uses) const;
-  /// A value in it is damaged: it is not collected.
+  /// Notes that a value in the segment is damaged: it is not collected.
   void Exclude(uint64_t segment_id);
-  /// The manifest does not list it any more: its file goes when the last reader does.
+  /// Notes that the manifest does not list the segment any more: its file goes with the last
+  /// reader.
   void GiveUp(uint64_t segment_id);
 
  private:
@@ -105,7 +106,7 @@ class SegmentTracker {
     std::shared_ptr<SegmentHandle> handle;
     State state = State::kOpen;
     uint64_t file_bytes = 0;
-    // kGraced: of the youngest MemTable that may refer to it
+    // kGraced: base LSN of the youngest MemTable that may refer to it
     uint64_t last_base_lsn = 0;
     std::shared_ptr<std::atomic<bool>> graced;     // kSealed
   };
@@ -120,7 +121,7 @@ class SegmentTracker {
   std::map<uint64_t, Segment> segments_;
   Protection::Floors protected_from_;
   std::set<uint64_t> given_up_;   // the value log lists them until their files go
-  // of those above, and of younger ones
+  // handles of the segments above, and of younger ones
   std::map<uint64_t, std::weak_ptr<SegmentHandle>> handles_;
 };
 

@@ -17,7 +17,7 @@ namespace quire::lsm {
 
 class SnapshotList {
  public:
-  /// Adds the LSN that `lsn` gives, asked for under the list's lock.
+  /// Adds the LSN that `lsn` returns; calls it under the list's lock.
   uint64_t Add(const std::function<uint64_t()>& lsn) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return *lsns_.insert(lsn());
@@ -26,7 +26,7 @@ class SnapshotList {
     const std::lock_guard<std::mutex> lock(mutex_);
     lsns_.erase(lsns_.find(lsn));
   }
-  /// Rising.
+  /// Returns the LSNs, rising.
   std::vector<uint64_t> All() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return {lsns_.begin(), lsns_.end()};

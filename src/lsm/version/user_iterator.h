@@ -30,11 +30,11 @@ struct IteratorSources {
   uint64_t snapshot = 0;
 };
 
-/// Adds what MemTables, runs and the base of sources->version hold at sources->snapshot, and
-/// their range tombstones.
+/// Adds the MemTables, runs and base of sources->version, as of sources->snapshot, and their range
+/// tombstones.
 void AddVersion(IteratorSources* sources);
 
-/// An iterator over nothing, whose status() is `status`.
+/// Returns an iterator over nothing, whose status() is `status`.
 std::unique_ptr<engine::Iterator> NewFailedIterator(Status status);
 
 std::unique_ptr<engine::Iterator> NewUserIterator(IteratorSources sources,

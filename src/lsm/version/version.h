@@ -23,8 +23,8 @@
 
 namespace quire::lsm {
 
-/// Unreachable files that background work must remove. Filled where the last reference goes, on any
-/// thread.
+/// Unreachable files that background work must remove. Filled when the last reference is dropped,
+/// on any thread.
 class ObsoleteFiles {
  public:
   void AddTable(const std::string& path) noexcept;
@@ -38,7 +38,7 @@ class ObsoleteFiles {
   std::vector<uint64_t> segments_;
 };
 
-/// A table. Once it is in no manifest, its file is obsolete with the last reference.
+/// A table. Once no manifest names it, its file becomes obsolete with the last reference.
 class TableHandle {
  public:
   TableHandle(std::shared_ptr<table::Table> table, std::string path,
@@ -52,7 +52,7 @@ class TableHandle {
 
   const table::Table& table() const { return *table_; }
   const table::TableInfo& info() const { return table_->info(); }
-  /// The manifest does not name it any more.
+  /// Notes that the manifest does not name it any more.
   void SetObsolete() { obsolete_.store(true, std::memory_order_release); }
 
  private:
@@ -67,12 +67,12 @@ class Run {
  public:
   explicit Run(std::vector<std::shared_ptr<TableHandle>> tables);
   const std::vector<std::shared_ptr<TableHandle>>& tables() const { return tables_; }
-  /// The only table that can say something about `key`; null: none.
+  /// Returns the only table that can contain a version of `key`; null: none.
   const table::Table* Find(Slice key) const {
     if (tables_.size() == 1) return &tables_[0]->table();
     return FindAmongMany(key);
   }
-  /// The index of that table: the last whose smallest key is <= `key`, 0 if there is none.
+  /// Returns the index of that table: the last whose smallest key is <= `key`, 0 if there is none.
   size_t FindIndex(Slice key) const;
   uint64_t bytes() const { return bytes_; }
   uint64_t newest_ssid() const { return newest_ssid_; }
@@ -87,8 +87,8 @@ class Run {
   bool has_range_tombstones_ = false;
 };
 
-/// A value segment that a Version's tables may refer to; its file goes when the last Version that
-/// lists it does.
+/// A value segment to which a Version's tables may refer; its file goes with the last Version that
+/// lists it.
 class SegmentHandle {
  public:
   SegmentHandle(uint64_t id, std::shared_ptr<ObsoleteFiles> obsolete_files)
@@ -98,7 +98,7 @@ class SegmentHandle {
   SegmentHandle& operator=(const SegmentHandle&) = delete;
 
   uint64_t id() const { return id_; }
-  /// The manifest does not name it any more.
+  /// Notes that the manifest does not name it any more.
   void SetObsolete() { obsolete_.store(true, std::memory_order_release); }
 
  private:
@@ -114,7 +114,7 @@ struct Version : std::enable_shared_from_this<Version> {
   std::vector<std::shared_ptr<SegmentHandle>> segments;   ///< value segments in the manifest
   uint64_t edition = 0;   ///< of the manifest that lists `runs`, or of a later one
   std::shared_ptr<const engine::BackingStore> base;  ///< null: none
-  /// from here on `segments` may lack some
+  /// segments from this id on may be missing in `segments`
   uint64_t segments_floor = 1;
 };
 

@@ -1,4 +1,4 @@
-/// Which versions a flush or merge keeps: those that a reader can still ask for.
+/// Decides which versions a flush or merge keeps: those that a reader can still request.
 ///
 /// Layer      lsm
 /// Source     LevelDB's and RocksDB's compaction rules for snapshots and tombstones
@@ -16,10 +16,10 @@
 
 namespace quire::lsm {
 
-/// Fed with entries by rising key, versions newest first.
+/// A filter for entries by rising key, versions newest first.
 ///
 /// The snapshots divide the LSNs into strata; of the versions in one stratum readers see only the
-/// newest. So a version goes where a newer one of its key, or a range tombstone over it, lies in
+/// newest. So a version is dropped if a newer one of its key, or a range tombstone over it, lies in
 /// the same stratum. A tombstone itself is dropped if nothing older can reappear: the entries come
 /// from all older sources too (`bottom`), and no snapshot is older.
 class VersionFilter {
@@ -29,11 +29,11 @@ class VersionFilter {
   VersionFilter(std::vector<uint64_t> snapshots,
                 const std::vector<table::RangeTombstone>& tombstones, bool bottom);
 
-  /// Whether the next version is to be kept.
+  /// Returns whether the next version must be kept.
   bool Keep(Slice key, log::RecordType type, uint64_t lsn);
-  /// Whether the last version asked about had another key than the one before it.
+  /// Returns whether the last version passed to Keep had another key than the one before it.
   bool at_new_key() const { return at_new_key_; }
-  /// The range tombstones to be kept.
+  /// Returns the range tombstones that must be kept.
   std::vector<table::RangeTombstone> KeptTombstones() const;
 
  private:

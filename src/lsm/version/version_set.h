@@ -31,25 +31,25 @@
 
 namespace quire::lsm {
 
-/// Whether the cause may pass by itself: no room on the device, no memory, no descriptors. Nothing
-/// was done, and the same can be tried again.
+/// Returns whether the cause may pass by itself: too little room on the device, memory, or
+/// descriptors. Nothing was done, and the operation can be retried.
 inline bool IsShortage(const Status& status) {
   return status.code() == Code::kNoSpace || status.code() == Code::kOutOfMemory;
 }
 
-/// How the runs change: by a flush, a merge, or the rewriting of one table.
+/// A change of the runs: by a flush, a merge, or the rewriting of one table.
 struct RunEdit {
   std::vector<std::shared_ptr<const Run>> inputs;  ///< neighbours; empty: a new run in front
   /// tables of `inputs` that go into `output` as they are
   std::vector<std::shared_ptr<TableHandle>> kept;
-  std::vector<std::shared_ptr<TableHandle>> obsolete;  ///< the others
+  std::vector<std::shared_ptr<TableHandle>> obsolete;  ///< tables of `inputs` that are not kept
   std::shared_ptr<const Run> output;                   ///< null: nothing is left
   /// the oldest immutable MemTable, if this is a flush
   std::shared_ptr<PooledMemTable> flushed;
 };
 
-/// One moment of the database. Later flushes and merges change nothing of it, however fast the
-/// program writes.
+/// The state of a database at one moment. Later flushes and merges do not change it, however fast
+/// the program writes.
 struct Moment {
   std::shared_ptr<const Version> version;  ///< without its MemTables
   Manifest manifest;
@@ -59,7 +59,7 @@ struct Moment {
 
 class VersionSet {
  public:
-  /// The locks are the database's, and the condition that is notified of a new Version.
+  /// The database's locks, and the condition that is notified of a new Version.
   struct Locks {
     std::mutex& sync_mutex;  ///< held while the log's headers are synced
     std::mutex& mutex;
@@ -71,22 +71,22 @@ class VersionSet {
   VersionSet(const VersionSet&) = delete;
   VersionSet& operator=(const VersionSet&) = delete;
 
-  /// At the opening, in this order. The manifest `next` takes the place of `stored`, which is there
-  /// already if `exists`.
+  /// Called when the database is opened, in this order. The manifest `next` replaces `stored`,
+  /// which is on disk already if `exists`.
   Status TakeOver(const Manifest& stored, Manifest next, bool exists);
   void Attach(MemTablePool* pool, ValueLog* values);
   void SetBoot(uint64_t boot_id);
 
-  /// The Version of this moment; inside an EpochGuard.
+  /// Returns the present Version; called inside an EpochGuard.
   const Version& Load() const { return *version_.load(std::memory_order_acquire); }
   bool has_version() const { return version_.load(std::memory_order_acquire) != nullptr; }
   std::shared_ptr<const Version> Pin() const;
-  /// The same without the MemTables: the memory of those that are held is not there for writers.
+  /// Returns the Version without its MemTables: writers cannot use the memory of those that are
+  /// held.
   static std::shared_ptr<const Version> TablesOf(const Version& version);
 
-  /// Holds the mutex, under which the Version is replaced. Those that were replaced go to
-  /// EpochRetire, which may end other Versions at once, when the mutex is released: that is the end
-  /// of this.
+  /// Holds the mutex, under which the Version is replaced. Replaced Versions go to EpochRetire,
+  /// which may destroy other Versions at once, after the mutex is released: in the destructor.
   class Change {
    public:
     explicit Change(VersionSet& versions) : lock_(versions.locks_.mutex) {}
@@ -96,7 +96,7 @@ class VersionSet {
     }
     Change(const Change&) = delete;
     Change& operator=(const Change&) = delete;
-    /// To wait, or to work without it for a while.
+    /// Returns the lock, to wait, or to work without the mutex for a while.
     std::unique_lock<std::mutex>& lock() { return lock_; }
 
    private:
@@ -107,41 +107,42 @@ class VersionSet {
     std::unique_lock<std::mutex> lock_;
     std::list<base::EpochRetired> replaced_;
   };
-  /// A copy of the Version that there is, to be changed and installed. Takes all the memory that
-  /// the change needs.
+  /// Returns a copy of the present Version, to be changed and installed. Allocates all the memory
+  /// that the change needs.
   std::shared_ptr<Version> Successor(Change& change) const;
-  /// `next` is of Successor, or the first. The neighbours' board comes first: nothing is written
-  /// into a new MemTable that they do not know of.
+  /// Installs `next`, which is from Successor, or the first. The neighbours' board changes first:
+  /// nothing is written into a new MemTable that the neighbours do not know.
   void InstallLocked(std::shared_ptr<Version> next) noexcept;
-  /// At the end: there is no Version any more.
+  /// Takes the last Version when the database ends: after that there is none.
   std::shared_ptr<const Version> TakeLastLocked();
 
   /// Guarded by the mutex: the Version of this moment.
   const std::shared_ptr<const Version>& current() const { return current_; }
-  /// Records below it are in tables.
+  /// Returns the LSN below which records are in tables.
   uint64_t flushed_lsn() const { return flushed_lsn_; }
-  /// Whether value segments are mostly dead.
+  /// Returns whether value segments are mostly dead.
   bool collect_due() const { return collect_due_; }
   void NothingToCollectLocked() { collect_due_ = false; }
   std::set<uint64_t> MostlyDeadLocked() const {
     return segments_.MostlyDead(UsesOf(current_->runs));
   }
 
-  /// Makes `edit` count: in the manifest, then for readers.
+  /// Publishes `edit`: in the manifest, then for readers.
   ///
-  /// Errors  kReadOnly: it is not known which manifest counts, after an earlier failure. kIo: so it
-  ///         is from now on (in_doubt). kNoSpace, kOutOfMemory, kBusy: nothing has changed.
+  /// Errors  kReadOnly: after an earlier failure it is not known which manifest is in force. kIo:
+  ///         from now on it is not known (in_doubt). kNoSpace, kOutOfMemory, kBusy: nothing has
+  ///         changed.
   Status Publish(const RunEdit& edit);
-  /// Whether the manifest may name tables that were to be taken back.
+  /// Returns whether the manifest may name tables that were to be removed.
   bool in_doubt() const { return in_doubt_.load(std::memory_order_acquire); }
-  /// Looks what became of the value segments. No publication comes in between.
+  /// Updates the state of the value segments. No publication takes place meanwhile.
   void ObserveSegments();
-  /// This moment of the database. kReadOnly: it is not known which manifest counts. kCorruption: a
-  /// value segment is missing that a table refers to.
+  /// Returns the present moment of the database. kReadOnly: it is not known which manifest is in
+  /// force. kCorruption: a value segment to which a table refers is missing.
   Result<Moment> Now();
-  /// Fills in the sizes of segments that were open then, and are sealed by now.
+  /// Fills in the sizes of segments that were open then, and are sealed now.
   void FillSizes(std::vector<StoredSegment>* segments);
-  /// Whether the manifest on disk is still this opener's.
+  /// Returns whether the manifest on disk is still this opener's.
   Result<bool> StillOurs() const { return StillStored(fs_, directory_, manifest_); }
 
   SegmentTracker& segments() const { return segments_; }
@@ -150,7 +151,7 @@ class VersionSet {
   uint64_t epoch() const { return manifest_.epoch; }
 
  private:
-  /// The runs as they will be, and the manifest that says so.
+  /// The next runs, and the manifest that lists them.
   struct Publication {
     std::vector<std::shared_ptr<const Run>> runs;
     SegmentUses uses;
@@ -180,7 +181,7 @@ class VersionSet {
   // The Version that readers and writers load inside an EpochGuard; current_ keeps it alive.
   std::atomic<const Version*> version_{nullptr};
 
-  // One publication at a time: looking at the runs, writing the manifest, installing the Version.
+  // One publication at a time: it reads the runs, writes the manifest, installs the Version.
   std::mutex publish_mutex_;
   Manifest manifest_;  // guarded by it: the last one written, without lists
 

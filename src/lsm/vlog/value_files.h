@@ -19,12 +19,12 @@
 
 namespace quire::lsm {
 
-/// The offset of the value of `ref` in its file.
+/// Returns the offset of the value of `ref` in its file.
 inline uint64_t ValueOffset(const log::ValueRef& ref) {
   return ref.offset + sizeof(log::RecordHeader) + ref.key_size;
 }
 
-/// OK, or the kCorruption that says which file and offset.
+/// Returns OK, or a kCorruption that names file and offset.
 Status VerifyValue(Slice value, const log::ValueRef& ref, const std::string& path);
 
 class ValueFiles {
@@ -33,7 +33,7 @@ class ValueFiles {
   /// can be read; kReadImmutable for all others.
   ValueFiles(io::FileSystem& fs, std::string directory, io::FileOpenMode mode)
       : fs_(fs), directory_(std::move(directory)), mode_(mode) {}
-  /// No reader is inside any more.
+  /// Called when no reader is inside any more.
   ~ValueFiles();
   ValueFiles(const ValueFiles&) = delete;
   ValueFiles& operator=(const ValueFiles&) = delete;

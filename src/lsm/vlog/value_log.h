@@ -26,12 +26,12 @@
 
 namespace quire::lsm {
 
-/// Values of so many bytes are read outside of an EpochGuard, and stored outside of one if they are
-/// apart from their keys: what other databases retire, and whoever opens or closes one, waits for
-/// guards.
+/// Values of so many bytes are read outside of an EpochGuard, and, if they are separated, also
+/// stored outside of one: other databases' retired memory, and every open or close of a database,
+/// waits for guards.
 constexpr uint64_t kHoldUpBytes = 256 << 10;
 
-/// Copies `value` into the memory that `allocate` gives. kOutOfMemory: it gave none.
+/// Copies `value` into the memory that `allocate` returns. kOutOfMemory: it returned none.
 Status Deliver(Slice value, const BufferAllocator& allocate);
 
 struct ValueSegmentInfo {
@@ -51,44 +51,45 @@ struct ValueLogStart {
 
 class ValueLog {
  public:
-  /// In `directory`. No file is made before the first Append.
+  /// Opens the value log in `directory`. Creates no file before the first Append.
   static Result<std::unique_ptr<ValueLog>> Open(io::FileSystem& fs, const std::string& directory,
                                                 const StorageOptions& options,
                                                 base::Executor& executor,
                                                 const ValueLogStart& start);
-  /// Seals the active segment. Waits for nothing but a segment that is just being made.
+  /// Seals the active segment. Waits only for a segment that is just being made.
   virtual ~ValueLog() = default;
   /// Appends one pair to the active segment (a new one is begun when it is full; the next one is
-  /// made in the background). P1 at return. No system call but at a switch; at pages that the
-  /// background did not make present in time, 2 MiB of them at once; and for values of 64 KiB and
-  /// more, where a write costs less than the page faults it saves. kNoSpace: nothing was stored;
-  /// works again once there is room. kBusy: a segment is needed, and the directory is another's.
+  /// made in the background). P1 at return. Makes a system call only at a switch of segments; at
+  /// pages that the background did not make present in time, 2 MiB of them at once; and for values
+  /// of 64 KiB and more, for which a write costs less than the page faults it saves. kNoSpace:
+  /// nothing was stored; works again once there is room. kBusy: a segment is needed, and the
+  /// directory belongs to another opener.
   virtual Status Append(Slice key, Slice value, log::ValueRef* ref) = 0;
-  /// Copies the value into the memory that `allocate` gives and verifies it. kCorruption names file
-  /// and offset; kNotFound: there is no such segment. Cost: one pread, or one copy while the
+  /// Copies the value into the memory that `allocate` returns and verifies it. kCorruption names
+  /// file and offset; kNotFound: there is no such segment. Cost: one pread, or one copy while the
   /// segment is the active one.
   virtual Status Read(const log::ValueRef& ref, const BufferAllocator& allocate) const = 0;
-  /// Whether Read would succeed; in little memory, however large the value.
+  /// Returns whether Read would succeed; needs little memory, however large the value.
   virtual Status Check(const log::ValueRef& ref) const = 0;
-  /// Everything appended so far durable (P2). Appends go on.
+  /// Makes everything appended so far durable (P2). Appends go on.
   virtual Status Sync() = 0;
   /// Closes the active segment; the next Append begins a new one. At return every segment that was
-  /// begun before is sealed, so that the manifest may list it: waits until the writes into them
-  /// that are under way have ended.
+  /// begun before is sealed, so that the manifest may list it: waits until the writes under way
+  /// into these segments have ended.
   virtual Status Seal() = 0;
   virtual std::vector<ValueSegmentInfo> Segments() const = 0;
   virtual uint64_t next_id() const = 0;
-  /// Bytes of records that were appended by write calls; the others went through the mapping.
+  /// Returns the bytes of records that write calls appended; the others went through the mapping.
   virtual uint64_t call_bytes() const = 0;
-  /// Every segment with a lower id is sealed (and so among Segments()) or gone: what is appended
-  /// from now on goes to this one or higher ones.
+  /// Returns the id below which every segment is sealed (and so among Segments()) or gone: later
+  /// appends go to this segment or higher ones.
   virtual uint64_t open_floor() const = 0;
-  /// The segment is in no live version any more: its file goes. (Neighbours that still need it find
-  /// it gone and look at the board again.)
+  /// Removes the file of a segment that is in no live version any more. (Neighbours that still need
+  /// it find it missing and read the board again.)
   virtual Status Remove(uint64_t segment_id) = 0;
 };
 
-/// Opens value segments of a database for reading only (neighbours, tools); a bounded number of
+/// A reader of a database's value segments (for neighbours and tools), with a bounded number of
 /// descriptors.
 class ValueReader {
  public:
@@ -100,8 +101,8 @@ class ValueReader {
   virtual Status Check(const log::ValueRef& ref) const = 0;
 };
 
-/// Whether `checked`, an answer of Check, says that the value is damaged or gone. Any other failure
-/// (of the device, for lack of memory or descriptors) says nothing about the value.
+/// Returns whether `checked`, a result of Check, says that the value is damaged or gone. Any other
+/// failure (of the device, for lack of memory or descriptors) says nothing about the value.
 inline bool ValueIsLost(const Status& checked) {
   return checked.code() == Code::kCorruption || checked.code() == Code::kNotFound;
 }
