@@ -20,57 +20,57 @@
 
 namespace quire::lsm {
 
-/// Values from this size on are written to the file by a call: the copy is the same, and no page
-/// faults, zeroing of pages or background work come with it.
+/// Values from this size on are written to the file by a call: this copies as much, and needs no
+/// page faults, zeroing of pages or background work.
 constexpr uint64_t kWriteCallBytesMin = 64 << 10;
 
-/// Pages are made present by so many bytes at a time: by the background ahead of the writers, by a
-/// writer that caught up with it. In one call a page costs a third of what its fault would.
+/// Pages are made present by so many bytes at a time: by the background ahead of the writers, or by
+/// a writer that overtook it. In one call a page costs a third of what its fault would.
 constexpr uint64_t kTouchBytes = 2 << 20;
 
 class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
  public:
-  /// A new file of `capacity` bytes; its room grows with what is stored.
+  /// Creates a file of `capacity` bytes; its room grows with what is stored.
   static Result<std::unique_ptr<ValueSegment>> Create(io::FileSystem& fs, const std::string& path,
                                                       const log::SegmentHeader& header);
-  /// A new file for one pair that fits no segment: written, and finished.
+  /// Creates a file for one pair that fits no segment, writes the pair, and finishes the file.
   static Result<std::unique_ptr<ValueSegment>> CreateAlone(io::FileSystem& fs,
                                                            const std::string& path,
                                                            log::SegmentHeader header, Slice key,
                                                            Slice value, log::ValueRef* ref);
 
   uint64_t id() const { return header_.id; }
-  /// Reserves room for a record. log::kNoRoom: full, now and for good; or, if *status is not OK,
-  /// the device has no room for it, and nothing was reserved.
+  /// Reserves room for a record. Returns log::kNoRoom if the segment is full, now and for good; or,
+  /// if *status is not OK, the device has no room for it, and nothing was reserved.
   uint64_t Reserve(uint64_t record_bytes, Status* status);
   /// Populates the next pages that no other thread has begun. False: there are none, or nothing
-  /// more is stored here.
+  /// more will be stored here.
   bool TouchNext() { return TouchFrom(0); }
-  /// Stores the pair in its reservation; on failure the room stays unused.
+  /// Stores the pair in its reservation; after a failure the room stays unused.
   Status Store(uint64_t offset, Slice key, Slice value, log::ValueRef* ref);
-  /// Whether this thread may look for the value in the mapping; else it has to be read from the
-  /// file. Asked before a place is made for it: a place is made once.
+  /// Returns whether this thread may look for the value in the mapping; else the value must be read
+  /// from the file. Called before memory for the value is allocated, which happens once.
   bool InMapping(const log::ValueRef& ref) const;
-  /// Copies such a value to `to`, not verified. False: it has to be read from the file, which may
-  /// name an error.
+  /// Copies such a value to `to`, not verified. False: the value must be read from the file, which
+  /// may return an error.
   bool TryCopy(const log::ValueRef& ref, char* to) const;
 
-  /// No reservation succeeds any more.
+  /// Makes every further reservation fail.
   void Close() { tail_.tail.fetch_or(log::SegmentTail::kClosed, std::memory_order_acq_rel); }
-  /// Closed, and all reservations are stored.
+  /// Returns whether the segment is closed, and all reservations are stored.
   bool drained() const;
-  /// Waits until that is so.
+  /// Closes the segment and waits until all reservations are stored.
   void Drain() { log::CloseAndDrain(tail_); }
-  /// Once drained: the file ends at its last record.
+  /// Cuts the file after its last record. Called when drained.
   Status Finish();
   /// Makes everything stored so far durable; does nothing if nothing was stored since the last
-  /// time. Once the device has failed to (kIo), every later call that has something to do returns
-  /// the same.
+  /// call. Once the device has failed here (kIo), every later call that has something to sync
+  /// returns the same.
   Status Sync();
 
   uint64_t record_bytes() const;
   uint64_t file_bytes() const { return file_bytes_.load(std::memory_order_acquire); }
-  /// Whether small values took most of it: then the next one's pages are worth touching.
+  /// Returns whether small values took most of it: then the next one's pages are worth touching.
   bool mostly_small() const;
 
  private:
@@ -93,7 +93,8 @@ class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
   std::unique_ptr<io::File> file_;
   log::SegmentTail tail_;
   std::vector<std::atomic<bool>> touched_;  // by piece of kTouchBytes
-  std::atomic<size_t> next_piece_{0};       // to be touched; those before it are taken on
+  std::atomic<size_t> next_piece_{0};       // the next piece to touch; a thread has begun those
+                                            // before it
   std::atomic<uint64_t> large_bytes_{0};
   std::atomic<uint64_t> file_bytes_{0};
   uint64_t synced_bytes_ = 0;  // finished before the last Sync; guarded by the caller of Sync
