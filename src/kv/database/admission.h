@@ -1,12 +1,12 @@
-/// Admission of calls to an open database: what its protection and its consistency allow, and the
-/// change to others, which waits for the writes that were admitted before.
+/// Admission of calls to an open database: checks what its protection and consistency allow, and
+/// changes both, after waiting for the writes that were admitted before.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, sections 3.1 (consistency) and 3.2 (protection)
 /// Threads    any; BeginChange, AwaitWrites, EndChange and Close: one thread at a time
-/// Invariants what a call is allowed to do is one load of `allowed_`; a write is counted before
-///            that load, so that either AwaitWrites waits for it, or it sees that it is not
-///            allowed; after Close no call is admitted, and the Exchange is not used
+/// Invariants one load of `allowed_` decides what a call may do; a write is counted before that
+///            load, so that either AwaitWrites waits for the write, or the write sees that it is
+///            not allowed; after Close no call is admitted, and the Exchange is not used
 #pragma once
 
 #include <atomic>
@@ -47,7 +47,7 @@ class Admission {
     return may_call ? Status() : Refuse(needed);
   }
 
-  /// A write of this rank, from the question whether it may go on to its end.
+  /// A write of this rank, from its admission to its end.
   class WriteCall {
    public:
     WriteCall(Admission& admission, Operation needed);
@@ -57,7 +57,7 @@ class Admission {
     const Status& admitted() const { return admitted_; }
 
    private:
-    Admission* const counts_;  // null: on one rank there are no other copies of pairs
+    Admission* const counts_;  // null: on one rank there are no copies of pairs
     size_t side_ = 0;
     Status admitted_;
   };
@@ -77,9 +77,9 @@ class Admission {
   /// Allows what `mode` allows, from now on.
   void EndChange(const Mode& mode);
 
-  /// Admits no more calls.
+  /// Refuses all calls from now on.
   void Close() { allowed_.store(0); }
-  /// The error of calls after Close.
+  /// Returns the error of calls after Close.
   Status ClosedStatus() const;
 
  private:
@@ -94,7 +94,7 @@ class Admission {
   const base::OwnProcess process_;
   comm::Exchange* const exchange_;
   const std::string& name_;
-  const bool any_thread_;  // may call, whatever MPI allows
+  const bool any_thread_;  // any thread may call, whatever MPI allows
   const bool alone_;       // there are no other ranks
   std::atomic<uint32_t> allowed_;
   WritesUnderWay writes_;

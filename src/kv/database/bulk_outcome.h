@@ -14,7 +14,7 @@ namespace quire::kv {
 
 class BulkOutcome {
  public:
-  /// `count`: all operations of the call.
+  /// `count`: the number of operations of the call.
   explicit BulkOutcome(size_t count) : count_(count) {}
 
   /// Adds the outcome of one operation.
@@ -26,7 +26,7 @@ class BulkOutcome {
     if (failed_count_ == 0) first_ = why;
     failed_count_ += failed_count;
   }
-  /// Returns what the call returns: OK if no operation failed.
+  /// Returns the result of the call: OK if no operation failed.
   Status Take() const {
     if (failed_count_ == 0) return Status();
     const Code code = first_.code();

@@ -13,11 +13,11 @@
 
 namespace quire::kv {
 
-/// The state of a Context, for other users of it: datasets. All contexts come from NewContext.
-/// kInvalidArgument in a forked child.
+/// Returns the state of a Context, for its other users: datasets. All contexts come from
+/// NewContext. kInvalidArgument in a forked child.
 Result<std::shared_ptr<runtime::ContextState>> ContextStateOf(Context& context);
 
-/// Collective. As runtime::NewContextState.
+/// Makes a Context, as runtime::NewContextState does. Collective.
 Result<std::unique_ptr<Context>> NewContext(const runtime::Environment& environment,
                                             std::unique_ptr<comm::Transport> transport,
                                             Slice repository, const ContextOptions& options);

@@ -1,12 +1,12 @@
-/// The parallel database on one rank: its calls, each admitted, then left to the part that does it;
-/// the calls of all ranks together; and the order in which its parts begin and end.
+/// The parallel database on one rank: it admits each call and passes it to the part that does the
+/// work; it has the calls of all ranks together, and the order in which its parts begin and end.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, sections 2 and 3, figures 2 and 3
 /// Threads    as quire::Database
-/// Invariants no lock is held while the Exchange is called, but for RemoteMemTable::SendMutex
-///            (services and answers run inside its calls); what a call is allowed to do is one
-///            load, in Admission
+/// Invariants no lock is held while the Exchange is called, except RemoteMemTable::SendMutex
+///            (services and answers run inside its calls); one load, in Admission, decides what a
+///            call may do
 #pragma once
 
 #include <cstdint>
@@ -50,11 +50,11 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
  public:
   DatabaseImpl(std::shared_ptr<runtime::ContextState> context, DatabaseParts parts);
   ~DatabaseImpl() override;
-  /// Takes requests of other ranks from now on. Once, before any other call.
+  /// Accepts requests of other ranks from now on. Called once, before any other call.
   ///
   /// Errors     kOutOfMemory  The dispatcher's thread or memory was refused.
   Status Begin();
-  /// Keeps rank 0's lock over the whole database until it is closed.
+  /// Holds rank 0's lock over the whole database until it is closed.
   void Keep(std::unique_ptr<io::FileLock> lock) { lock_ = std::move(lock); }
 
   const std::string& name() const override { return name_; }
@@ -89,9 +89,9 @@ class DatabaseImpl final : public Database, public runtime::ProgressClient {
   Statistics GetStatistics() const override;
   Status Close() override;
 
-  /// The redistribution of the pairs of older generations. It begins after Begin.
+  /// Returns the redistribution of the pairs of older generations. It begins after Begin.
   Redistribution& redistribution() { return redistribution_; }
-  /// Closes without other ranks: the Context is being destroyed, or Close was not called.
+  /// Closes without other ranks, if the Context is being destroyed, or Close was not called.
   void Shutdown() override;
   /// Sends lingering batches if there is no dispatcher thread.
   void Progress() override;

@@ -1,6 +1,6 @@
-/// The path of an admitted get to the value of its key, nearest place first: this rank's store;
-/// what is staged here for the owner; the remote cache; a neighbour's shared memory; the owner,
-/// asked by message.
+/// The path of an admitted get to the value of its key, nearest place first: this rank's store; the
+/// writes staged here for the owner; the remote cache; a neighbour's shared memory; a message to
+/// the owner.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, sections 2.6 (get) and 2.7 (storage groups), figure 3
@@ -47,20 +47,20 @@ class ReadPath {
   Status GetMany(const std::vector<Slice>& keys, std::vector<std::string>* values,
                  std::vector<bool>* found);
 
-  /// Pairs of other ranks, while no rank writes.
+  /// Returns the cache of other ranks' pairs, which is used while no rank writes.
   PairCache& remote_cache() { return remote_gets_->cache(); }
   const PairCache& remote_cache() const { return remote_gets_->cache(); }
-  /// The ranks whose memory this one reads.
+  /// Returns the number of ranks whose memory this one reads.
   int neighbour_count() const { return direct_ == nullptr ? 0 : direct_->attached_count(); }
 
-  /// Releases what it has of other ranks.
+  /// Releases everything that belongs to other ranks.
   void End();
 
  private:
-  /// The key with its owner, before any search.
+  /// Returns the key with its owner, before any search.
   RemoteGets::Wanted Find(Slice key) const;
   Status GetValue(Slice key, const BufferAllocator& allocate);
-  /// Searches the places that need no message, and takes the remote cache's ticket on the way.
+  /// Searches the places that need no message, and takes the remote cache's ticket meanwhile.
   /// kBusy: the owner must be asked, if it is another rank.
   Status GetWithoutMessage(RemoteGets::Wanted* wanted, const BufferAllocator& allocate);
   bool MustAsk(int owner, const Status& near) const {

@@ -1,5 +1,5 @@
-/// The beginning and the end of a collective call of a program: what one rank lacks for it, or for
-/// its answer, is a failure of all.
+/// The beginning and the end of a program's collective call: if one rank lacks memory for the call,
+/// or for its result, the call fails on all ranks.
 ///
 /// Layer      kv
 /// Threads    collective
@@ -10,15 +10,16 @@
 
 namespace quire::kv {
 
-/// Runs `prepare`, which returns a Status and takes the memory that the collective call behind it
-/// needs on this rank. Returns the same code on all ranks.
+/// Runs `prepare`, which returns a Status and allocates the memory that the following collective
+/// call needs on this rank. Returns the same code on all ranks.
 template <typename Prepare>
 Status PrepareTogether(Context& context, const Prepare& prepare) {
   return context.Agree(base::OrOutOfMemory(prepare));
 }
 
-/// Waits for `event`, of a context's or one of its databases' calls, on all ranks. Returns the same
-/// code on all ranks: kTimedOut if the wait of one rank timed out; the operation goes on then.
+/// Waits for `event`, of a call of a context or of one of its databases, on all ranks. Returns the
+/// same code on all ranks: kTimedOut if the wait of one rank timed out; the operation then
+/// continues.
 Status WaitTogether(Context& context, Event& event);
 
 }  // namespace quire::kv

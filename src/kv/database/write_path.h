@@ -1,12 +1,12 @@
 /// The path of an admitted write to the owner of its key: into this rank's store; staged, into the
-/// batch for another rank; or in a request whose answer is awaited.
+/// batch for another rank; or in a request whose answer the write awaits.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, sections 2.4 (put, migration) and 3.1 (consistency), figure 2
 /// Encoding   docs/format/message-kv.md, docs/format/record.md
 /// Threads    any; Attach before all others
-/// Invariants no request overtakes what this rank has staged for the same owner: that is drained
-///            first. No lock is held while the Exchange is called.
+/// Invariants no request overtakes what this rank has staged for the same owner: the staged writes
+///            are drained first. No lock is held while the Exchange is called.
 #pragma once
 
 #include <cstdint>

@@ -5,11 +5,11 @@
 /// Source     docs/decisions/0009-persistence.md
 /// Threads    any; parts are opened when they are first needed
 /// Invariants parts never change: while a chain that locks them lives, no program can write to
-///            them, or remove them; of one that others write to, a chain sees what there was when
-///            it opened it. A key is in the part of its owner of that generation, and in
-///            none if the partitioner answers no rank of it: then it was never put there. If the
-///            partitioner throws, the question fails. The newest generation that knows a key, as a
-///            value or as deleted, says what it is.
+///            them, or remove them; if other programs write to a part, a chain sees the state of
+///            when it opened the part. A key is in the part of its owner of that generation, and in
+///            none if the partitioner returns no rank for it: then it was never put there. If the
+///            partitioner throws, the lookup fails. The newest generation that contains a key, as a
+///            value or as deleted, decides.
 #pragma once
 
 #include <functional>
@@ -33,36 +33,37 @@ class GenerationChain {
     std::vector<Generation> generations;  ///< newest first
     runtime::Partitioning partitioning;
     engine::ReaderOptions reader;
-    bool locks = false;  ///< keep writers away from the parts; those of checkpoints have none
-    /// If nothing keeps them away: asked whenever a part was opened. Empty: not asked.
+    bool locks = false;  ///< keep writers away from the parts; checkpoints' parts have none
+    /// Called whenever a part was opened, if nothing keeps writers away. Empty: not called.
     std::function<Status()> still_present;
   };
   explicit GenerationChain(Options options);
 
-  /// Whether their owners alone may change the directories of all generations: else
-  /// kInvalidArgument. Looked at again where a part is opened.
+  /// Returns kInvalidArgument unless the directories of all generations can be changed by their
+  /// owners only. Checked again when a part is opened.
   Status CheckWriters() const;
-  /// Opens the parts that `former` has open, as they are now, with what `former` has of them;
-  /// before other threads use this one. `former`, and whoever reads with it, sees what it saw.
+  /// Opens the parts that `former` has open, in their present state, and reuses what `former` has
+  /// of them; called before other threads use this chain. `former`, and its readers, see what they
+  /// saw.
   Status TakeOver(const GenerationChain& former);
 
-  /// The value that the older generations have. kNotFound: none. What a partitioner throws fails
-  /// it, here and below, with kInvalidArgument, or kOutOfMemory of std::bad_alloc.
+  /// Returns the value in the older generations. kNotFound: none. If a partitioner throws, this
+  /// call and those below fail with kInvalidArgument, or kOutOfMemory for std::bad_alloc.
   Status Get(Slice key, const BufferAllocator& allocate) const;
-  /// Whether generation `at` or a newer one of the chain knows the key, before generation `end`.
+  /// Returns whether a generation newer than generation `end` contains the key, also as deleted.
   Result<bool> KnownBefore(Slice key, size_t end) const;
-  /// The part of `rank` in generation `at`, opened, and kept open.
+  /// Returns the part of `rank` in generation `at`, opened, and keeps it open.
   Result<std::shared_ptr<engine::StoredPart>> Part(size_t at, int rank) const;
-  /// The same for a caller that reads it through once: kept open only if it is open already.
+  /// Does the same for a caller that reads the part once: keeps it open only if it is open already.
   Result<std::shared_ptr<engine::StoredPart>> PartOnce(size_t at, int rank) const;
-  /// Locks it without opening it. kBusy: a program still writes to it; the text names it.
-  /// kCorruption: it lay in a checkpoint that is gone, or another one by now.
+  /// Locks the part without opening it. kBusy: a program still writes to it; the text names it.
+  /// kCorruption: it was in a checkpoint that is gone, or that another one has replaced.
   Status Hold(size_t at, int rank) const;
 
   const std::vector<Generation>& generations() const { return options_.generations; }
   const Options& options() const { return options_; }
-  /// The owner of `key` among `rank_count` ranks. kInvalidArgument: the partitioner answers none,
-  /// or throws; kOutOfMemory: it throws std::bad_alloc.
+  /// Returns the owner of `key` among `rank_count` ranks. kInvalidArgument: the partitioner returns
+  /// no rank, or throws; kOutOfMemory: it throws std::bad_alloc.
   Result<int> OwnerAmong(Slice key, int rank_count) const;
 
  private:
@@ -83,11 +84,11 @@ class GenerationChain {
 };
 
 constexpr int kAllRanks = 0;
-/// The pairs of `chain` that `rank` of `rank_count` owns, or kAllRanks do, as base of its storage.
+/// Returns the base of a storage: the pairs of `chain` that `rank` of `rank_count` owns, or all.
 std::shared_ptr<const engine::BackingStore> NewChainBackingStore(
     std::shared_ptr<const GenerationChain> chain, int rank, int rank_count);
-/// A base without a pair: with it a storage drops no tombstone, as long as pairs of older parts are
-/// moved to it that nobody reads where they lie.
+/// Returns a base without pairs. With it a storage drops no tombstone, while pairs are moved to it
+/// from older parts that no reader reads in place.
 std::shared_ptr<const engine::BackingStore> NewEmptyBackingStore();
 
 }  // namespace quire::kv

@@ -1,5 +1,5 @@
-/// A database's directory, locked by rank 0 for all ranks, and what its descriptor says: where
-/// opening, destroying and restarting begin.
+/// A database's directory, locked by rank 0 for all ranks, and the content of its descriptor: the
+/// first step of opening, destroying and restarting.
 ///
 /// Layer      kv
 /// Encoding   docs/format/database.md
@@ -18,17 +18,17 @@ namespace quire::kv {
 struct LockedDatabase {
   std::string directory;
   std::unique_ptr<io::FileLock> lock;  ///< rank 0: over the whole database
-  /// The directory and the file of the lock, if they were not there. Keep() them when there is a
-  /// database, or when one begins: else a refused call would leave them.
+  /// The directory and the lock file, if they did not exist. Keep() them when there is a database,
+  /// or when one begins: otherwise a refused call would leave them behind.
   io::MadePaths made;
   DatabaseDescriptor descriptor;  ///< the same on all ranks; no generation: there is none
 
-  /// The file of the lock, below `directory`.
+  /// Returns the path of the lock file, below `directory`.
   static std::string LockPath(const std::string& directory) { return directory + "/LOCK"; }
 };
 
-/// Locks the database `name`; creates its directory if it is absent and `make` is set. Every rank
-/// does: it may be on a device of its own node. If the call fails, what it made is gone again.
+/// Locks the database `name`; creates its directory if it does not exist and `make` is set. Every
+/// rank creates it: it may be on a device of its own node. A failed call removes what it made.
 ///
 /// Collective. Errors, the same on all ranks: kBusy (open elsewhere: names the holder), kCorruption
 /// (the descriptor is damaged, or ranks have parts but rank 0 has none), kInvalidArgument (the

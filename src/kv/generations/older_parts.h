@@ -19,15 +19,15 @@ struct OlderParts {
   bool shared = false;                    ///< every rank sees every part
 };
 
-/// Looks who sees what, and locks the parts against writers. Collective; the same on all ranks.
-/// kCorruption: a part that no rank sees. kBusy: a process still writes to one. kUnsupported:
-/// several older generations on storages that ranks do not share.
+/// Finds which rank sees which parts, and locks the parts against writers. Collective; the same on
+/// all ranks. kCorruption: no rank sees some part. kBusy: a process still writes to a part.
+/// kUnsupported: several older generations on storages that ranks do not share.
 Result<OlderParts> AssignOlderParts(const runtime::ContextState& context,
                                     GenerationChain::Options options);
 
-/// Whether the only one of these generations, of as many ranks as there are, lies where fewer ranks
-/// put it, by turns, and some rank does not see its own part: what a restart on fewer nodes leaves.
-/// Collective; the same on all ranks. Cost: one message round where each sees its own.
+/// Returns true if the only one of these generations has one part per present rank, was copied by
+/// turns by fewer ranks (a restart on fewer nodes), and some rank does not see its own part.
+/// Collective; the same on all ranks. Cost: one message round if each rank sees its own.
 Result<bool> WasCopiedByFewerRanks(const runtime::ContextState& context,
                                    const GenerationChain::Options& options);
 

@@ -1,5 +1,5 @@
-/// Redistribution: the pairs of older generations move to their present owners, and the generations
-/// go.
+/// Redistribution: moves the pairs of older generations to their present owners, and removes these
+/// generations.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 4.3 (redistribution); docs/decisions/0009-persistence.md
@@ -7,9 +7,9 @@
 /// Threads    one; all calls but Stop are collective
 /// Invariants each part is read by one rank; a pair is filled in only if its key is unknown, so
 ///            that newer writes and deletions stand; the generations are removed after every rank's
-///            storage has the sent pairs, durable; a part that an iterator still reads stays until
-///            the database is closed, or opened again. Memory: a buffer, some messages under way,
-///            and one part at a time.
+///            storage contains the pairs that were sent to it, durably; a part that an iterator
+///            still reads stays until the database is closed, or opened again. Memory: a buffer,
+///            some messages under way, and one part at a time.
 #pragma once
 
 #include <atomic>
@@ -42,18 +42,20 @@ class Redistribution {
   explicit Redistribution(std::shared_ptr<runtime::ContextState> context)
       : context_(std::move(context)) {}
 
-  /// What Begin waits for: nothing; the end, of whatever kind; that all pairs have moved.
+  /// The condition for which Begin waits: none; the end, successful or not; or that all pairs have
+  /// moved.
   enum class Wait { kNothing, kEnd, kMoved };
-  /// The pairs come to their owners, in the background or before it returns. The database serves
-  /// its requests already. Collective, within Together(); errors alike on all ranks.
+  /// Moves the pairs to their owners, in the background or before it returns. The database serves
+  /// its requests already. Collective, within Together(); the same errors on all ranks.
   Status Begin(uint32_t number, RedistributionRequest request, Wait wait);
-  /// Waits for its end. If it failed and all ranks still have the older parts, begins it again;
-  /// else all ranks return the failure. None was begun: OK. Collective, within Together().
+  /// Waits for the end of the redistribution. If it failed and all ranks still have the older
+  /// parts, begins it again; else all ranks return the failure. OK if none was begun. Collective,
+  /// within Together().
   Status Await(uint32_t number);
-  /// Ends it at the close of the database. Pairs that have not moved stay for the next open; if all
-  /// have, the parts that iterators kept go. Collective.
+  /// Ends the redistribution when the database is closed. Pairs that have not moved stay for the
+  /// next open; if all have, removes the parts that iterators kept. Collective.
   void End();
-  /// Ends it without other ranks, and lets go of the storage and the context. The last call.
+  /// Ends it without other ranks, and releases the storage and the context. The last call.
   void Stop();
 
  private:
@@ -61,7 +63,8 @@ class Redistribution {
 
   std::shared_ptr<runtime::ContextState> context_;
   std::shared_ptr<runtime::Job> job_;  ///< null: there was nothing to move
-  RedistributionRequest to_move_;      ///< to begin it again; without its chain, which is to go
+  RedistributionRequest to_move_;      ///< to begin it again; without its chain, which must be
+                                       ///< released
   std::weak_ptr<const GenerationChain> old_parts_;
 };
 

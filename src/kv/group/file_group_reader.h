@@ -1,6 +1,6 @@
-/// Reads the tables of the storage group's members if they share no memory: a rank reads values
-/// that are not in a member's memory from its tables, as files. (Those that share memory are read
-/// without a question: direct_reader.h. A member is read in one of the two ways.)
+/// Reads the tables of the storage group's members that share no memory: values that are not in a
+/// member's memory are read from the member's tables, as files. (Members that share memory are read
+/// without a message: shared_memory_group_reader.h. A member is read in one of the two ways.)
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.7
@@ -21,7 +21,7 @@
 
 namespace quire::kv {
 
-/// Whether two ranks are in one group, of a size as in DatabaseOptions::group_size.
+/// Returns whether two ranks are in one group; `group_size` as in DatabaseOptions.
 inline bool SameGroup(int a, int b, int group_size, bool same_machine) {
   return group_size == 0 ? same_machine : group_size > 0 && a / group_size == b / group_size;
 }
@@ -33,17 +33,17 @@ class FileGroupReader {
     std::string directory;     ///< of the database
     Generation generation;     ///< the present one
     std::vector<int> members;  ///< to be read from here
-    bool expected = false;     ///< that their tables are seen: the program said who is a member
+    bool expected = false;     ///< the program named the members, so their tables should be visible
     engine::ReaderOptions reader;
   };
   explicit FileGroupReader(Options options);
 
-  /// Whether `owner` may be read: a member, and not found out of sight.
+  /// Returns whether `owner` may be read: it is a member whose files were not found missing.
   bool Reaches(int owner) const;
-  /// The same after a look: for those who cannot ask again later.
+  /// Returns whether `owner`'s tables can be read, and opens them first if necessary.
   bool Sees(int owner);
-  /// The value of `key` in these tables of `owner`, which it Reaches. kNotFound: absent. kBusy: ask
-  /// the owner for the value.
+  /// Returns the value of `key` in these tables of `owner`, which it Reaches. kNotFound: absent.
+  /// kBusy: ask the owner for the value.
   Status Get(int owner, const NamedTables& tables, Slice key, const BufferAllocator& allocate);
 
  private:

@@ -1,11 +1,11 @@
-/// The gets of a database that need a message to the owner: of a key at once, of a key under way,
-/// and of many keys. A member of the owner's storage group is told which tables to read instead.
+/// The gets of a database that need a message to the owner: of one key, at once or asynchronously,
+/// and of many keys. The owner names tables instead to a member of its storage group.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.7 (storage groups) and 3.2 (the remote cache)
 /// Threads    any; a PendingGet: one thread at a time
-/// Invariants a value that came by message or out of tables goes into the remote cache, unless its
-///            ticket is no longer good. Gets under way keep this object, not the database.
+/// Invariants a value that came by message or from tables goes into the remote cache, unless its
+///            ticket is no longer valid. Gets under way keep this object alive, not the database.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@
 
 namespace quire::kv {
 
-/// A get that is decided.
+/// Returns a get that is finished.
 std::unique_ptr<PendingGet> NewReadyGet(Status status, std::string value);
 
 class RemoteGets final : public std::enable_shared_from_this<RemoteGets> {
  public:
-  /// A key of another rank, and what the remote cache gave when it was looked into before.
+  /// A key of another rank, and the ticket that the remote cache returned before the search.
   struct Wanted {
     base::HashedKey key;
     int owner = 0;
@@ -50,9 +50,10 @@ class RemoteGets final : public std::enable_shared_from_this<RemoteGets> {
 
   /// Asks the owner, and waits. kNotFound: absent.
   Status Get(const Wanted& wanted, const BufferAllocator& allocate);
-  /// Asks the owner; the answer is taken later.
+  /// Asks the owner; the PendingGet takes the answer later.
   std::unique_ptr<PendingGet> Begin(const Wanted& wanted);
-  /// Asks all owners of `keys` at once, as often as it takes, and sets each one's value and status.
+  /// Asks all owners of `keys` at once, as often as necessary, and sets each key's value and
+  /// status.
   void GetMany(std::vector<OneOfMany>* keys);
 
   PairCache& cache() { return cache_; }
@@ -60,23 +61,23 @@ class RemoteGets final : public std::enable_shared_from_this<RemoteGets> {
 
  private:
   class UnderWay;
-  using Asked = std::pair<int, WireOperation>;  ///< an owner, and what of it
-  /// The keys that are left of one GetMany, the last one first.
+  using Asked = std::pair<int, WireOperation>;  ///< an owner, and the operation
+  /// The keys that one GetMany still needs, the last one first.
   using Left = std::map<Asked, std::vector<OneOfMany*>>;
 
-  /// The first question: which tables to read, or for the value.
+  /// Returns the first request to `owner`: for tables to read, or for the value.
   WireOperation FirstQuestion(int owner) const;
-  /// An owner's answer, or why there is none.
+  /// An owner's answer, or the reason why there is none.
   struct Answer {
     Status heard;
     std::string bytes;
   };
   /// Takes the answer to `operation`, which ends the get with `*outcome`. False, after kGetInGroup:
-  /// the owner must be asked for the value, since the tables that it named could not be read.
+  /// the tables that the owner named could not be read, so it must be asked for the value.
   bool TakeAnswer(const Wanted& wanted, WireOperation operation, const Answer& answer,
                   const BufferAllocator& allocate, Status* outcome);
   Status TakeValue(const Wanted& wanted, const Answer& answer, const BufferAllocator& allocate);
-  /// kBusy: they could not be read.
+  /// Reads the value from the tables that the owner named. kBusy: they could not be read.
   Status ReadTables(const Wanted& wanted, const NamedTables& tables,
                     const BufferAllocator& allocate);
   Status Deliver(const Wanted& wanted, Slice value, const BufferAllocator& allocate);

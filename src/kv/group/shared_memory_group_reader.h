@@ -28,16 +28,16 @@ class SharedMemoryGroupReader {
     int group_size = 0;
   };
 
-  /// True where some other rank shares memory with this one.
+  /// Returns whether another rank shares memory with this one.
   static bool Possible(comm::Exchange& exchange);
 
-  /// Announces the place of this rank's memory to all ranks (`own` null: none), and attaches to
-  /// those that share theirs. Collective: on return all are attached and no name is left in the
-  /// system. A neighbour that cannot be attached is asked by message.
+  /// Announces the place of this rank's memory to all ranks (`own` null: none), and attaches to the
+  /// memory that others share. Collective: on return all are attached and no name is left in the
+  /// system. A neighbour that cannot be attached must be asked by message.
   Status Attach(const Environment& environment, engine::NeighbourReadable* own,
                 const std::string& own_directory);
 
-  /// Copies the value of `key` of `owner`. kNotFound: absent. kBusy: ask it by message.
+  /// Copies `owner`'s value of `key`. kNotFound: absent. kBusy: ask the owner by message.
   Status Get(int owner, Slice key, const BufferAllocator& allocate) const {
     const size_t at = static_cast<size_t>(owner);
     if (at >= readers_.size() || readers_[at] == nullptr) return Status(Code::kBusy);

@@ -1,8 +1,8 @@
 /// The message dispatcher: sends the batches of the migration queues, several under way per owner,
-/// in order, and takes in the owners' answers. Its thread sends the remaining batches when earlier
+/// in order, and receives the owners' answers. Its thread sends the remaining batches when earlier
 /// ones are acknowledged, and lingering ones. A thread that fills or fences a batch sends it
-/// itself. Without a handler thread there is no dispatcher thread either: batches leave inside
-/// calls.
+/// itself. Without a handler thread there is no dispatcher thread either: then batches are sent
+/// inside calls.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.4 (migration, message dispatcher), 3.1 (fence)
@@ -48,15 +48,15 @@ class Dispatcher : public RemoteMemTable::Sender, public std::enable_shared_from
   RemoteMemTable& remote_memtable() { return remote_memtable_; }
   FailureLog& failures() { return failures_; }
 
-  /// Sends everything that is staged for `owner` and waits until it is acknowledged. failures() has
-  /// the failed operations; the status reports only that `owner` does not answer.
+  /// Sends everything that is staged for `owner` and waits until it is acknowledged. The failed
+  /// operations go to failures(); the status reports only that `owner` does not answer.
   Status Drain(int owner);
-  /// The same for all owners at once.
+  /// Does the same for all owners at once.
   Status DrainAll();
   /// Sends what can be sent now, without waiting for answers (programs that compute long without a
   /// handler thread).
   void SendLingering();
-  /// Ends the thread. What is staged stays; nothing more can be staged, or is sent.
+  /// Ends the thread. Staged writes stay; nothing more can be staged, or is sent.
   void Stop(const Status& why);
 
   // RemoteMemTable::Sender
@@ -91,7 +91,7 @@ class Dispatcher : public RemoteMemTable::Sender, public std::enable_shared_from
   std::deque<int> ready_;  // owners with batches for the thread to send
   bool stopping_ = false;
   uint64_t tick_ = 1;                // the thread's
-  std::atomic<bool> asleep_{false};  // until there is work: no linger clock runs
+  std::atomic<bool> asleep_{false};  // until there is work; no linger clock runs
   std::thread thread_;
 };
 

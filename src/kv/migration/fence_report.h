@@ -1,10 +1,11 @@
-/// One fence, and the failed writes that it found until the program is told of them. A collective
-/// call may report what another rank found, or be given up; then the next fence reports them.
+/// One fence, and the failed writes that it found until they are reported to the program. A
+/// collective call may report another rank's failure, or be given up; then the next fence reports
+/// them.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 3.1 (fence); docs/durability.md
 /// Threads    one thread
-/// Invariants a failure that was found and not told is back in the FailureLog when this object ends
+/// Invariants a failure that was found and not reported is back in the FailureLog at destruction
 #pragma once
 
 #include "kv/migration/dispatcher.h"
@@ -24,10 +25,10 @@ class FenceReport {
   /// Sends all that is staged, and waits until it is acknowledged. Returns the failures of staged
   /// writes since the last report; if there are none, those of Dispatcher::DrainAll.
   const Status& Run();
-  /// Returns `answer`, which the program gets. If that is the failure that Run returned here, it is
-  /// told. Takes no memory: the other ranks have theirs.
+  /// Returns `answer`, which the program receives. If that is the failure that Run returned here,
+  /// it counts as reported. Allocates no memory: the other ranks have their answers.
   const Status& Told(const Status& answer);
-  /// Takes the failures as told: the program gets what Run returned.
+  /// Counts the failures as reported: the program receives what Run returned.
   void Tell() { found_ = WriteFailures(); }
 
  private:

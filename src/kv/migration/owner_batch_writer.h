@@ -1,4 +1,4 @@
-/// Writes for other ranks, collected into one message per owner, all under way together.
+/// Writes for other ranks, collected into one message per owner, all messages under way together.
 ///
 /// Layer      kv
 /// Threads    one thread
@@ -24,14 +24,15 @@ class OwnerBatchWriter {
       : exchange_(exchange), database_number_(database_number), operation_(operation) {}
 
   void Add(int owner, log::RecordType type, Slice key, Slice value);
-  /// The owners for which something waits to be sent.
+  /// Returns the owners for which operations wait to be sent.
   std::vector<int> Owners() const;
-  /// Operations that wait to be sent to `owner` are not sent: they fail because of `why`.
+  /// Fails the operations that wait to be sent to `owner`, because of `why`; they are not sent.
   void GiveUp(int owner, const Status& why);
   /// Sends the rest and waits for all answers.
   void Finish();
 
-  /// Operations that were not applied, or may not have been; why, of the first.
+  /// Return the count of operations that were not applied, or may not have been, and the first's
+  /// reason.
   uint64_t failed_count() const { return failed_count_; }
   const Status& first_failure() const { return first_failure_; }
 

@@ -1,6 +1,7 @@
 /// The remote MemTable: relaxed writes to other ranks, from the call that made them until their
-/// owner has acknowledged them. Per owner an open batch that takes writes, then immutable ones in
-/// the migration queue, then those under way. Own reads find all of them.
+/// owner has acknowledged them. Each owner has an open batch that takes writes, immutable batches
+/// in the migration queue, and batches under way. This rank's reads find the records of all of
+/// them.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.4 (remote MemTable, immutable remote MemTable, migration
@@ -8,7 +9,8 @@
 /// Encoding   a batch is records one after another: docs/format/record.md
 /// Threads    any
 /// Invariants records of one owner are sent in the order in which they were added; staged_bytes()
-///            <= bytes_max, but for one batch; what Find gives stays readable while it is held
+///            <= bytes_max, except for one batch; the result of Find stays readable while it is
+///            held
 #pragma once
 
 #include <atomic>
@@ -29,13 +31,13 @@ namespace quire::kv {
 /// A batch's memory, owned. Eight-byte aligned, not zeroed.
 using BatchBuffer = std::unique_ptr<char[]>;
 
-/// Buffers of full size, kept for the next batches. Outlives the batches that came from it.
+/// Buffers of full size, kept for the next batches. Outlives the batches whose buffers it made.
 class BufferPool {
  public:
   explicit BufferPool(uint64_t buffer_bytes);
-  /// Null: no memory.
+  /// Returns a buffer; null: no memory.
   BatchBuffer Take();
-  /// Keeps `buffer`, or frees it if there are enough. Takes no memory.
+  /// Keeps `buffer`, or frees it if there are enough. Allocates no memory.
   void Give(BatchBuffer buffer);
   uint64_t idle_bytes() const;
 
@@ -51,7 +53,7 @@ struct StagedBatch {
     if (pool != nullptr) pool->Give(std::move(bytes));
   }
   BatchBuffer bytes;
-  std::shared_ptr<BufferPool> pool;  ///< where `bytes` goes in the end; null: freed
+  std::shared_ptr<BufferPool> pool;  ///< receives `bytes` at the end; null: freed
   uint64_t capacity = 0;
   uint64_t size = 0;
   uint64_t position = 0;  ///< of its first byte in the owner's stream
@@ -79,15 +81,15 @@ class RemoteMemTable {
     size_t in_flight_max = 8;  ///< batches under way per owner
   };
 
-  /// The threads that send staged operations. Called without any lock of the RemoteMemTable.
+  /// The threads that send staged operations. Called while no lock of the RemoteMemTable is held.
   class Sender {
    public:
     virtual ~Sender() = default;
-    /// A batch for `owner` waits in the migration queue.
+    /// Called when a batch for `owner` waits in the migration queue.
     virtual void Ready(int owner) = 0;
-    /// A batch was opened: see to it that it does not linger.
+    /// Called when a batch was opened: the sender must not let it linger.
     virtual void Opened() = 0;
-    /// RemoteMemTable is full: returns once something has left it.
+    /// Called when the remote MemTable is full: returns once something has left it.
     virtual void MakeRoom() = 0;
   };
 
@@ -96,30 +98,31 @@ class RemoteMemTable {
   RemoteMemTable(const RemoteMemTable&) = delete;
   RemoteMemTable& operator=(const RemoteMemTable&) = delete;
 
-  /// Adds one record to `owner`'s open batch. Waits while the remote MemTable is full. Errors:
-  /// nothing was added.
+  /// Adds one record to `owner`'s open batch. Waits while the remote MemTable is full. After an
+  /// error nothing was added.
   Status Add(int owner, log::RecordType type, Slice key, Slice value);
-  /// True where a record of that size may be staged; larger ones are sent at once, unstaged.
+  /// Returns whether a record of that size may be staged; larger ones are sent at once, unstaged.
   bool Fits(uint64_t record_bytes) const { return record_bytes <= options_.bytes_max / 4; }
-  /// The newest staged record of `key`, whose hash is `hash`. Indexes what was added since the last
-  /// Find.
+  /// Returns the newest staged record of `key`, whose hash is `hash`. Indexes the records that were
+  /// added since the last Find.
   StagedRead Find(int owner, Slice key, uint64_t hash);
 
-  /// Closes the open batch of `owner`, so that it can be sent; where its stream ends now.
+  /// Closes the open batch of `owner`, so that it can be sent; returns where its stream ends now.
   uint64_t Seal(int owner);
-  /// Closes open batches that were opened before `tick`; the owners that have any.
+  /// Closes open batches that were opened before `tick`; returns the owners that have any.
   std::vector<int> SealOlderThan(uint64_t tick);
-  /// Owners with something staged.
+  /// Returns the owners with something staged.
   std::vector<int> Owners() const;
   /// Returns the owner with the most staged bytes; -1 if nothing is staged.
   int LargestOwner() const;
   bool HasOpenBatches() const { return open_count_.load() != 0; }
-  /// The stamp of later batches (the dispatcher's linger clock).
+  /// Sets the stamp of later batches (the dispatcher's linger clock).
   void SetTick(uint64_t tick) { tick_.store(tick, std::memory_order_relaxed); }
 
   /// Held by the thread that sends to `owner`, so that batches leave in order.
   std::mutex& SendMutex(int owner) { return QueueOf(owner).send_mutex; }
-  /// The next batch of `owner`'s migration queue, from now on under way. Null: none, or enough are.
+  /// Returns the next batch of `owner`'s migration queue, which is under way from now on. Null:
+  /// there is none, or enough are under way.
   StagedBatchPtr TakeSendable(int owner);
   bool HasSendable(int owner);
   /// Returns whether nothing is staged for `owner`. Takes no lock.
@@ -127,9 +130,9 @@ class RemoteMemTable {
     const OwnerQueue* const queue = ExistingQueue(owner);
     return queue == nullptr || queue->bytes.load() == 0;
   }
-  /// True where everything of `owner` below that position of its stream is over.
+  /// Returns whether everything of `owner` below that position of its stream is finished.
   bool Acknowledged(int owner, uint64_t position);
-  /// `batch` is over. False where it was given up before.
+  /// Marks `batch` as finished. False: it was given up before.
   bool Finish(int owner, const StagedBatchPtr& batch);
 
   /// Counts of what GiveUp dropped.
@@ -137,13 +140,13 @@ class RemoteMemTable {
     uint64_t unsent_count = 0;
     uint64_t in_flight_count = 0;
   };
-  /// Drops every closed batch of `owner`, sent or not; with `for_good` (it is dead) also the open
-  /// one, and every further Add answers `why`.
+  /// Drops every closed batch of `owner`, sent or not. With `for_good` (the owner is dead) drops
+  /// the open one, too, and every further Add returns `why`.
   Dropped GiveUp(int owner, const Status& why, bool for_good);
-  /// Further Adds for owners that had any answer `why`.
+  /// Makes further Adds for owners that had any return `why`.
   void Close(const Status& why);
 
-  /// Batches and what finds records in them.
+  /// Returns the bytes of batches and of the index of their records.
   uint64_t staged_bytes() const { return staged_bytes_.load(std::memory_order_relaxed); }
   uint64_t idle_bytes() const { return pool_->idle_bytes(); }
   uint64_t batch_bytes() const { return options_.batch_bytes; }
@@ -155,7 +158,7 @@ class RemoteMemTable {
     std::deque<StagedBatchPtr> batches;  // oldest first: under way, closed, and perhaps an open one
     StagedIndex index;
     uint64_t next_position = kStreamBegin;
-    uint64_t indexed_end = kStreamBegin;  // what lies below it is in the index
+    uint64_t indexed_end = kStreamBegin;  // the records below it are in the index
     size_t sent_count = 0;                // batches under way
     bool open = false;                    // the last batch takes records
     std::atomic<uint64_t> bytes{0};

@@ -1,4 +1,4 @@
-/// The ordered walk over a rank's own pairs, as the public interface shows it.
+/// The ordered iterator over a rank's own pairs, behind the public interface.
 ///
 /// Layer      kv
 /// Threads    an iterator: one thread at a time
@@ -17,19 +17,19 @@ namespace quire::kv {
 
 /// The objects that an iterator over a database's pairs keeps alive, among them the database.
 struct HeldPairs {
-  std::shared_ptr<base::Executor> executor;  ///< that it works with
+  std::shared_ptr<base::Executor> executor;  ///< the executor that the engine uses
   std::shared_ptr<engine::StorageEngine> engine;
   std::unique_ptr<engine::Iterator> iterator;  ///< null: the database was closed
   Status closed;
 };
 
-/// The iterators of an open database, which end with it: none keeps its files or its lock.
+/// The iterators of an open database. They end with it, so that none keeps its files or its lock.
 class OpenIterators {
  public:
-  /// Over the pairs of `engine` as they are now. Any thread.
+  /// Returns an iterator over the present pairs of `engine`. Any thread.
   std::unique_ptr<LocalIterator> New(std::shared_ptr<base::Executor> executor,
                                      std::shared_ptr<engine::StorageEngine> engine);
-  /// From now on all stand nowhere, and say `why`. No call of one may be under way.
+  /// Makes all iterators invalid, with status `why`. No call of one may be under way.
   void End(const Status& why);
 
  private:
@@ -37,9 +37,9 @@ class OpenIterators {
   std::vector<std::weak_ptr<HeldPairs>> held_;  // guarded by mutex_
 };
 
-/// Over the pairs of `entries`, which has each key once.
+/// Returns an iterator over the pairs of `entries`, which contains each key once.
 std::unique_ptr<LocalIterator> NewEntryPairIterator(std::unique_ptr<table::EntryIterator> entries);
-/// An iterator over nothing, whose status() is `status`.
+/// Returns an iterator over nothing, whose status() is `status`.
 std::unique_ptr<LocalIterator> NewFailedIterator(Status status);
 
 }  // namespace quire::kv

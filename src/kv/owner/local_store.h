@@ -4,8 +4,8 @@
 /// Layer      kv
 /// Source     PapyrusKV, SC17, sections 2.4 to 2.6 (local put and get), figures 2 and 3
 /// Threads    any
-/// Invariants a get looks into MemTables, immutable MemTables, local cache and tables, in this
-///            order; a write evicts its key from the local cache
+/// Invariants a get searches MemTables, immutable MemTables, local cache and tables, in this order;
+///            a write evicts its key from the local cache
 #pragma once
 
 #include <cstdint>
@@ -36,10 +36,10 @@ class LocalStore {
     const PairCache::WriteGuard guard(cache_, key.key, key.hash);
     return engine_->Delete(key);
   }
-  /// Copies the value into the memory that `allocate` gives. kNotFound: absent.
+  /// Copies the value into the memory that `allocate` returns. kNotFound: absent.
   Status Get(const base::HashedKey& key, const BufferAllocator& allocate);
-  /// For a rank that reads this one's tables by itself. Returns the value, or kNotFound: with the
-  /// tables that may have it in `tables`, or with nothing there if the key is absent.
+  /// Gets a value for a rank that reads this one's tables itself. Returns the value, or kNotFound:
+  /// `tables` names the tables that may contain it, or is empty if the key is absent.
   Status GetInGroup(const base::HashedKey& key, const BufferAllocator& allocate,
                     std::optional<NamedTables>* tables);
   /// Runs update `id`. Returns the function's result, except for kNotFound (nothing to write). Its
@@ -54,18 +54,18 @@ class LocalStore {
   // the same arguments continues it.
   Status Update(const base::HashedKey& key, uint32_t id, Slice argument, std::string* answer,
                 engine::WriteProgress* progress);
-  /// Records of another rank, one after another; what could not be applied of them goes into
-  /// `failures`. kCorruption: they are no records.
+  /// Applies records of another rank, one after another; those that could not be applied are
+  /// counted in `failures`. kCorruption: the bytes are not records.
   Status Apply(Slice records, engine::WriteProgress* progress, ApplyFailures* failures);
-  /// What is left of such records fails, because of `why`.
+  /// Fails the rest of such records, because of `why`.
   Status GiveUp(Slice records, const engine::WriteProgress& progress, const Status& why,
                 ApplyFailures* failures) const;
-  /// All of the records or none.
+  /// Applies all of the records or none.
   Status Write(Slice records, engine::WriteProgress* progress);
-  /// Records of older generations, each for a key of which nothing is known here. Their values are
-  /// those that gets saw before: the cache stays right. kUnsupported: the engine is not Backable.
+  /// Applies records of older generations, each only if its key is unknown here. Gets saw these
+  /// values before, so the cache stays right. kUnsupported: the engine is not Backable.
   Status Fill(Slice records, engine::WriteProgress* progress);
-  /// As Capturable::NewCapture. kUnsupported: the engine is not Capturable.
+  /// Returns a capture, as Capturable::NewCapture. kUnsupported: the engine is not Capturable.
   Result<std::shared_ptr<const engine::Capture>> NewCapture();
 
   engine::StorageEngine& engine() { return *engine_; }
@@ -82,14 +82,14 @@ class LocalStore {
   Status GetThroughCache(const base::HashedKey& key, const BufferAllocator& allocate);
 
   const std::shared_ptr<engine::StorageEngine> engine_;
-  engine::NeighbourReadable* const neighbours_;  ///< null: not this engine
+  engine::NeighbourReadable* const neighbours_;  ///< null: this engine does not implement it
   PairCache cache_;
   UpdateRegistry updates_;
   const int rank_;
   DatabaseCounters* const counters_;
 };
 
-/// The number of records in a batch, as its headers say; kCorruption where they cannot be right.
+/// Returns the number of records in a batch, by its headers; kCorruption if these are impossible.
 Result<uint64_t> CountRecords(Slice records);
 
 }  // namespace quire::kv

@@ -1,4 +1,4 @@
-/// Pairs held in memory, the least recently used ones given up for new ones: the local cache (pairs
+/// Pairs in memory; new ones evict the least recently used ones. Used as the local cache (pairs
 /// read from tables of this rank) and the remote cache (pairs of other ranks, while no rank
 /// writes).
 ///
@@ -7,8 +7,8 @@
 ///            (protection)
 /// Threads    any
 /// Invariants charged bytes <= capacity; no entry is older than the last write of its key that has
-///            returned: a pair is taken in only if no write of its key began or ended since the
-///            reader looked (Ticket).
+///            returned: a pair is inserted only if no write of its key began or ended since the
+///            reader took its Ticket.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ namespace quire::kv {
 
 class PairCache {
  public:
-  /// `capacity_bytes` 0: a cache that is never on.
+  /// `capacity_bytes` 0: a cache that is always off.
   explicit PairCache(uint64_t capacity_bytes);
 
   /// The count of writes of a key that a reader saw before its search.
@@ -39,19 +39,19 @@ class PairCache {
   };
 
   bool on() const { return on_.load(std::memory_order_acquire); }
-  /// Off: every entry is dropped, and none comes in.
+  /// Switches the cache. Off: every entry is dropped, and none is inserted.
   void SetOn(bool on);
 
-  /// Taken by a reader before it looks into MemTables.
+  /// Returns a ticket for a reader, which takes it before it searches MemTables.
   Ticket Look(uint64_t hash) const;
-  /// Copies the value of `key` into the memory that `allocate` gives, which is asked without a
-  /// lock. kNotFound: not here. kOutOfMemory: `allocate` refused.
+  /// Copies the value of `key` into the memory that `allocate` returns; calls it without a lock.
+  /// kNotFound: not here. kOutOfMemory: `allocate` returned none.
   Status Get(Slice key, uint64_t hash, const Ticket& ticket, const BufferAllocator& allocate);
-  /// Takes the pair in, unless a write of the key has come since `ticket`, or it is too large for
+  /// Inserts the pair, unless a write of the key has come since `ticket`, or it is too large for
   /// the cache.
   void Insert(Slice key, Slice value, uint64_t hash, const Ticket& ticket);
 
-  /// Around a write of `key` at this rank. Cheap while the cache is off.
+  /// A guard around a write of `key` at this rank. Cheap while the cache is off.
   class WriteGuard {
    public:
     WriteGuard(PairCache& cache, Slice key, uint64_t hash);
@@ -80,7 +80,7 @@ class PairCache {
     std::unordered_map<Slice, std::list<Entry>::iterator> index;
     uint64_t charged_bytes = 0;
   };
-  // Writes of the keys that fall here: how many are under way (low 32 bits), how many have
+  // Writes of the keys that share this mark: how many are under way (low 32 bits), how many have
   // ended.
   struct WriteMark {
     std::atomic<uint64_t> state{0};
@@ -97,7 +97,7 @@ class PairCache {
   std::unique_ptr<Shard[]> shards_;
   std::unique_ptr<WriteMark[]> marks_;
   std::atomic<bool> on_{false};
-  std::atomic<uint64_t> generation_{0};  // tickets of another generation are worth nothing
+  std::atomic<uint64_t> generation_{0};  // tickets of another generation are not valid
 };
 
 }  // namespace quire::kv

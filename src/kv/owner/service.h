@@ -1,15 +1,15 @@
-/// The message handler's side of a database: what other ranks ask of the pairs that this rank owns.
+/// The message handler's side of a database: serves other ranks' requests for this rank's pairs.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, sections 2.4 and 2.6 (message handler)
 /// Encoding   docs/format/message-kv.md
 /// Threads    the handler's functions run wherever the Exchange runs services; Attach and Detach:
 ///            one thread
-/// Invariants a request never waits, neither for another rank nor for room: a write that finds none
-///            is left unfinished, and the others of its rank behind it
+/// Invariants a request never waits, neither for another rank nor for room: a write that finds no
+///            room is left unfinished, and so are later writes of its rank
 ///            (docs/decisions/0016-writes-without-room.md); bytes of a request are not trusted;
 ///            whichever threads write, after a power loss a prefix of what other ranks wrote here
-///            is there; after Detach none runs
+///            remains; after Detach no function of the handler runs
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ class OwnerService {
   OwnerService(LocalStore* store, DatabaseCounters* counters)
       : store_(store), counters_(counters) {}
 
-  /// Requests of the database with that number come here from now on.
+  /// Receives the requests of the database with that number from now on.
   void Attach(comm::Exchange* exchange, uint32_t database_number);
-  /// They are answered "not found" from now on.
+  /// Stops receiving them: from now on they are answered "not found".
   void Detach(comm::Exchange* exchange, uint32_t database_number);
 
  private:
@@ -46,8 +46,8 @@ class OwnerService {
   Status GiveUp(Write& write, Slice request, std::string* answer);
   Status Apply(Write& write, Slice request);
   Status Update(Write& write, Slice request);
-  /// `in_group`: of a rank that reads this one's tables by itself. Then `tables` may get those to
-  /// look into, instead of a value.
+  /// `in_group`: for a rank that reads this one's tables itself. Then `tables` may receive the
+  /// tables to search, instead of a value.
   Status GetOne(Slice key, bool in_group, const BufferAllocator& allocate,
                 std::optional<NamedTables>* tables);
   Status Get(Slice request, bool in_group, std::string* answer);

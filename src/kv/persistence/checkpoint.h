@@ -5,8 +5,8 @@
 /// Source     PapyrusKV, SC17, section 4.2; docs/decisions/0009-persistence.md
 /// Encoding   docs/format/checkpoint.md
 /// Threads    one; Start is collective
-/// Invariants a checkpoint that is there is whole, durable and verified; a failed one leaves those
-///            before it as they are
+/// Invariants an existing checkpoint is complete, durable and verified; a failed one does not
+///            change earlier ones
 #pragma once
 
 #include <memory>
@@ -28,19 +28,19 @@ struct CheckpointRequest {
   int keep = 0;
 };
 
-/// Nothing in the way: `path` is absolute.
+/// Returns OK if a checkpoint may be written to `path`: it is absolute.
 Status CheckCheckpointPath(const std::string& path);
 
 /// The checkpoints of one open database that are being written.
 class RunningCheckpoints {
  public:
-  /// Takes the memory for one more: Start does not fail on one rank alone.
+  /// Allocates the memory for one more, so that Start does not fail on one rank alone.
   void MakeRoom();
-  /// Begins one of `capture`. Collective, within Together(); errors alike on all ranks.
+  /// Begins a checkpoint of `capture`. Collective, within Together(); the same errors on all ranks.
   Result<std::unique_ptr<Event>> Start(const std::shared_ptr<runtime::ContextState>& context,
                                        uint32_t number, const CheckpointRequest& request,
                                        std::shared_ptr<const engine::Capture> capture);
-  /// Waits for all to end, however: their events tell how.
+  /// Waits until all have ended, successfully or not: see their events.
   ///
   /// Errors  kTimedOut and others of runtime::Job::Wait: one has not ended.
   Status Await();

@@ -31,7 +31,7 @@ struct StoredFile {
   uint64_t identity = 0;  ///< engine::Capture::File::identity
   uint64_t sum = 0;
 };
-/// FILES: what a part consists of.
+/// FILES: the list of the files of a part.
 struct FileList {
   std::map<std::string, StoredFile> files;
   uint64_t bytes() const;
@@ -48,7 +48,7 @@ struct CommitRecord {
   uint64_t time = 0;  ///< [seconds since 1970]
   std::vector<std::string> options;
   std::vector<Part> parts;  ///< by rank
-  uint64_t seal = 0;        ///< of the text it was read from: the value of the last line
+  uint64_t seal = 0;        ///< of the text from which it was read: the value of the last line
 };
 
 std::string EncodeFileList(const FileList& list);
@@ -56,25 +56,25 @@ Result<FileList> DecodeFileList(Slice text, const std::string& path);
 std::string EncodeCommitRecord(const CommitRecord& record);
 Result<CommitRecord> DecodeCommitRecord(Slice text, const std::string& path);
 
-/// The part of `list` in a commit record.
+/// Returns the entry of `list` in a commit record.
 CommitRecord::Part PartOf(const FileList& list, Slice encoded);
 
-/// Continues the sum of a file, `so_far` (0 at its beginning), by the piece at `offset`. Pieces
-/// have kSumPieceBytes, but for the last.
+/// Returns the sum of a file, `so_far` (0 at its beginning), continued by the piece at `offset`.
+/// Pieces have kSumPieceBytes, except for the last.
 uint64_t AddToSum(uint64_t so_far, uint64_t offset, Slice piece);
 constexpr uint64_t kSumPieceBytes = 1 << 20;
-/// The sum of the first `bytes` of a file, read piece by piece; `advance` is called for each.
+/// Returns the sum of the first `bytes` of a file, read in pieces; calls `advance` for each piece.
 Result<uint64_t> SumOfFile(const io::File& file, uint64_t bytes,
                            const std::function<void(uint64_t bytes)>& advance);
 
-/// Turns a missing file that must exist into damage; never kNotFound.
+/// Returns damage for a missing file that must exist; never kNotFound.
 Status MissingFile(const std::string& path);
-/// A failure's code is never kNotFound, which is an answer: kIo stands for it.
+/// Returns kIo for a failure with the code kNotFound, which would be an answer; else `status`.
 Status AsFailure(const Status& status);
 /// Reads FILES of the part in `directory`, and checks that it is the one of `part`.
 Result<FileList> ReadFileList(io::FileSystem& fs, const std::string& directory,
                               const CommitRecord::Part& part);
-/// The commit record of the complete checkpoint in `directory`.
+/// Reads the commit record of the complete checkpoint in `directory`.
 Result<CommitRecord> ReadCommitRecord(io::FileSystem& fs, const std::string& directory);
 
 enum class CheckpointState {
@@ -84,7 +84,7 @@ enum class CheckpointState {
   kDropped,  ///< being removed
   kUnrecorded,  ///< its name is a number, but it has no commit record: none of ours, or damaged
 };
-/// A checkpoint that is there, in whatever state.
+/// An existing checkpoint, in whatever state.
 struct CheckpointFound {
   uint64_t number = 0;
   CheckpointState state = CheckpointState::kComplete;
@@ -95,13 +95,14 @@ std::string CheckpointHome(const std::string& path, const std::string& database)
 /// <home>/<number>, and <home>/.partial-<number>
 std::string CheckpointDirectory(const std::string& home, uint64_t number);
 std::string PartialDirectory(const std::string& home, uint64_t number);
-/// Those in `home`, by rising number. No directory: none. Looks at locks, and takes none.
+/// Returns the checkpoints in `home`, by rising number. No directory: none. Tests locks, and takes
+/// none.
 Result<std::vector<CheckpointFound>> FindCheckpoints(io::FileSystem& fs, const std::string& home);
-/// Removes a checkpoint: under another name first, so that none is ever half there. Removes
+/// Removes a checkpoint. Renames it first, so that no checkpoint is ever incomplete. Removes
 /// everything in its directory, and nothing outside of it.
 /// Errors  kInvalidArgument: it is kUnrecorded, and stays as it is; kNotFound, kIo.
 Status DropCheckpoint(io::FileSystem& fs, const std::string& home, const CheckpointFound& found);
-/// The same piece by piece, each about 10 ms: true once it is gone, else `*found` is what is left.
+/// Does the same in pieces, each about 10 ms: true once it is gone, else `*found` is what is left.
 Result<bool> DropSome(io::FileSystem& fs, const std::string& home, CheckpointFound* found);
 
 }  // namespace quire::kv

@@ -27,27 +27,28 @@ class CheckpointPart {
   struct Places {
     std::string source;        ///< this rank's directory in the database
     std::string target;        ///< the part's; made
-    std::string earlier;       ///< of the newest complete checkpoint beside it; empty: none
-    std::string earlier_part;  ///< the same rank's in that
+    std::string earlier;       ///< directory of the newest complete checkpoint beside it; empty:
+                               ///< none
+    std::string earlier_part;  ///< this rank's part in that checkpoint
     uint64_t number = 0;       ///< of the checkpoint
   };
   CheckpointPart(io::FileSystem& fs, Places places, std::shared_ptr<const engine::Capture> capture,
                  std::atomic<uint64_t>* bytes_done);
 
-  /// Sizes of its tables and value segments.
+  /// Returns the sizes of its tables and value segments.
   uint64_t bytes() const;
-  /// Does some of it, about 10 ms: true once all is there, verified and durable. The capture is let
-  /// go then.
-  /// Errors  kCorruption (the text names the file of the database; or the copy, if that differs
-  ///         from what was read), kNoSpace, kIo.
+  /// Does some of the work, for about 10 ms; true once everything is there, verified and durable.
+  /// Then the capture is released.
+  /// Errors  kCorruption (the text names the file of the database, or the copy if that differs from
+  ///         what was read), kNoSpace, kIo.
   Result<bool> Advance();
-  /// Its entry in the commit record, for rank 0: ReadReport.
+  /// Returns its entry in the commit record, for rank 0: ReadReport.
   const std::string& report() const { return report_; }
-  /// Errors  kCorruption.
+  /// Decodes the report of a rank. Errors  kCorruption.
   static Result<CommitRecord::Part> ReadReport(Slice report);
-  /// Nothing more is done; the capture is let go.
+  /// Stops the work; the capture is released.
   void End();
-  /// Ends it and removes what is there of it; where that fails the log says so.
+  /// Ends it and removes its files; if that fails, logs so.
   void Remove();
 
  private:
@@ -72,12 +73,12 @@ class CheckpointPart {
   std::atomic<uint64_t>* const bytes_done_;
   const std::unique_ptr<engine::PartVerifier> verifier_;
   FileList earlier_;
-  std::map<std::string, Look> looks_;  // at the files of the earlier checkpoint
+  std::map<std::string, Look> looks_;  // for the files of the earlier checkpoint
   std::unique_ptr<FileCopier> transfer_;
   bool copied_ = false;
   std::vector<std::string> names_;  // of what was copied
-  Status damage_;                   // that the verifier found in all files together
-  size_t compared_ = 0;             // items, in search of what the damage came with
+  Status damage_;                   // found by the verifier in all files together
+  size_t compared_ = 0;             // items compared so far, to find the source of the damage
   bool begun_ = false;
   std::string report_;
 };

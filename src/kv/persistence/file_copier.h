@@ -1,12 +1,12 @@
-/// Copies or links the files of a rank's part, some MiB at a time, and checks what it copies: the
-/// one way in which tables and value segments get from one place to another.
+/// Copies or links the files of a rank's part, some MiB at a time, and checks the copies. All
+/// copying of tables and value segments is done here.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 4.2; docs/decisions/0009-persistence.md
 /// Encoding   docs/format/checkpoint.md
 /// Threads    one at a time
-/// Invariants done is when all files are verified, and their contents durable; memory for one
-///            piece, and for what the verification takes
+/// Invariants it is done when all files are verified, and their contents durable; needs memory for
+///            one piece, and for the verification
 #pragma once
 
 #include <atomic>
@@ -27,20 +27,20 @@ class FileCopier {
     std::string name;
     std::string link_from;   ///< a file that already has the contents; empty: copy
     StoredFile file;         ///< sum: of the file, once it is known
-    bool sum_known = false;  ///< what is copied must have it
-    /// `link_from` is read first, and linked where it has the sum, which is known; else the log
-    /// says so, and it is copied
+    bool sum_known = false;  ///< the copied bytes must have the sum
+    /// `link_from` is read first, and linked if it has the sum, which is known; else it is copied,
+    /// which is logged
     bool check_link = false;
   };
-  /// The check of a copy: a complete file of the target, and the known sum of the bytes that were
-  /// read.
+  /// The check of a copy: receives a complete file of the target, and the known sum of the bytes
+  /// that were read.
   using Check = std::function<Status(const Item& item)>;
-  /// From `source` to `target`, directories. The size of each file of `items` is known.
+  /// Copies from directory `source` to `target`. The size of each file of `items` is known.
   FileCopier(io::FileSystem& fs, std::string source, std::string target, std::vector<Item> items,
              std::atomic<uint64_t>* bytes_done, Check check = {});
 
-  /// Does some of it: true once all is done. To make the target's entries durable is left to the
-  /// caller, who may add some.
+  /// Does some of the work; true once all is done. The caller makes the target's entries durable,
+  /// and may add some before.
   /// Errors  kCorruption (a file that is not as it must be: names it), kNotFound, kNoSpace, kIo.
   Result<bool> Advance();
   const std::vector<Item>& items() const { return items_; }

@@ -11,7 +11,7 @@
 
 namespace quire::kv {
 
-/// docs/statistics.md says what each means.
+/// docs/statistics.md explains each counter.
 enum class DatabaseCounter : size_t {
   kPutsLocal,
   kPutsStaged,

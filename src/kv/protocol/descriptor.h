@@ -1,4 +1,4 @@
-/// The file DATABASE: what a database is, in a few lines of text. Written by rank 0.
+/// The file DATABASE: describes a database in a few lines of text. Written by rank 0.
 ///
 /// Layer      kv
 /// Encoding   docs/format/database.md
@@ -26,7 +26,7 @@ constexpr char kOptionPrefix[] = "option.";
 constexpr char kCommitName[] = "CHECKPOINT";
 
 /// The state of a database in its life. A database that is being created or destroyed does not
-/// exist: the next open starts again, the next destroy continues. While it is filled, the newest
+/// exist: the next open starts again, the next destroy continues. In kFilling, the newest
 /// generation has only copies from the others: the next open starts it again.
 enum class DescriptorState { kCreating, kReady, kDestroying, kFilling };
 
@@ -45,54 +45,55 @@ struct Generation {
 
 struct DatabaseDescriptor {
   DescriptorState state = DescriptorState::kReady;
-  /// Drawn at random when the database is created: another node's DATABASE with another one is of
-  /// another database. 0: it is older than these ids.
+  /// Chosen at random when the database is created: a DATABASE on another node with another id
+  /// belongs to another database. 0: the database is older than these ids.
   uint64_t id = 0;
   std::vector<Generation> generations;  ///< newest first; only the first is written to
   /// The last number under which a restart copied parts beside the database, or an open by more
-  /// ranks made some, 0: none did. They may lie on nodes that are not here.
+  /// ranks created some; 0: there was none. These parts may be on nodes that are not here.
   uint32_t taken = 0;
   std::vector<std::string> options;  ///< "name=value" of the storage options it was last opened
                                      ///< with: for readers, not binding
 };
 
-/// Whether there is a database.
+/// Returns whether the database exists.
 bool IsThere(const DatabaseDescriptor& descriptor);
 
-/// The first number that no generation has had, as far as the descriptor knows.
+/// Returns the first number that no generation has had, according to the descriptor.
 uint32_t NextNumber(const DatabaseDescriptor& descriptor);
 
-/// Whether these are the same: of as many ranks, by the same partitioner, in the same place.
+/// Returns whether these have the same number of ranks, the same partitioner and the same place.
 bool SameGeneration(const Generation& a, const Generation& b);
-/// Whether these are the same generations: none came, went, or lies elsewhere.
+/// Returns whether these are the same generations: none was added, removed or moved.
 bool SameGenerations(const std::vector<Generation>& a, const std::vector<Generation>& b);
 
 std::string EncodeDescriptor(const DatabaseDescriptor& descriptor);
-/// Errors  kCorruption (names the line), kUnsupported (a newer version). `path` is for the text.
+/// Decodes a descriptor. Errors  kCorruption (names the line), kUnsupported (a newer version).
+/// `path` is for the text.
 Result<DatabaseDescriptor> DecodeDescriptor(Slice text, const std::string& path);
 
-/// The directory of the generation's parts, of a database in `directory`.
+/// Returns the directory of the generation's parts, for a database in `directory`.
 std::string GenerationDirectory(const std::string& directory, const Generation& generation);
-/// The part of the generation that `rank` wrote: <generation directory>/rank-<rank>
+/// Returns the part of the generation that `rank` wrote: <generation directory>/rank-<rank>
 std::string PartDirectory(const std::string& directory, const Generation& generation, int rank);
 
-/// Whether the checkpoint in which `generation` lies, if in one, is still the same.
+/// Checks whether the checkpoint in which `generation` lies, if in one, is still the same.
 /// Errors  kCorruption: it is gone, or another one is in its place. kIo.
 Status CheckCheckpoint(io::FileSystem& fs, const Generation& generation);
 
 /// <database directory>/DATABASE
 std::string DescriptorPath(const std::string& directory);
-/// kNotFound: there is none.
+/// Reads the descriptor. kNotFound: there is none.
 Result<DatabaseDescriptor> ReadDescriptor(io::FileSystem& fs, const std::string& directory);
 Status WriteDescriptor(io::FileSystem& fs, const std::string& directory,
                        const DatabaseDescriptor& descriptor);
-/// The lock of a database follows its directory if that is moved, its path does not. So whoever
-/// replaces the descriptor long after the database was locked asks this first: whether the one in
-/// `directory` has the id and the generations of `known`.
-/// Errors  kBusy: it has not. Those of ReadDescriptor.
+/// Checks whether the descriptor in `directory` has the id and the generations of `known`. If a
+/// database's directory is moved, its lock moves with it, but its path does not. So code that
+/// replaces the descriptor long after the database was locked calls this first.
+/// Errors  kBusy: it does not. Those of ReadDescriptor.
 Status CheckSameDatabase(io::FileSystem& fs, const std::string& directory,
                          const DatabaseDescriptor& known);
-/// The storage options as "name=value".
+/// Returns the storage options as "name=value".
 std::vector<std::string> ShapingOptions(const DatabaseOptions& options);
 
 }  // namespace quire::kv

@@ -20,21 +20,21 @@ struct WriteFailures {
   int first_owner = 0;
   Status first;  ///< OK: there are none
 
-  /// OK, or the first failure, its text with the counts.
+  /// Returns OK, or the first failure, its text with the counts.
   Status ToStatus() const;
 };
 
 class FailureLog {
  public:
-  /// `count` operations were not applied at rank `owner`.
+  /// Adds `count` operations that were not applied at rank `owner`.
   void AddLost(int owner, uint64_t count, const Status& why);
-  /// Whether `count` operations were applied at rank `owner` cannot be known.
+  /// Adds `count` operations of which it is unknown whether rank `owner` applied them.
   void AddUnknown(int owner, uint64_t count, const Status& why);
-  /// The failures since the last call. Forgets them.
+  /// Returns the failures since the last call, and forgets them.
   WriteFailures Take();
-  /// They were not told after all: the next Take() has them, before those that came since.
+  /// Puts back failures that were not reported: the next Take() returns them, before later ones.
   void PutBack(WriteFailures untold);
-  /// True where Take() would answer OK.
+  /// Returns whether Take() would return OK.
   bool empty() const;
 
  private:

@@ -15,8 +15,8 @@ namespace quire::kv {
 
 class OwnerFinder {
  public:
-  /// A key, and the rank that the partitioning names for it. `owner` is no rank if a partitioner of
-  /// the program errs.
+  /// A key, and the rank that the partitioning returns for it. `owner` is no rank if a partitioner
+  /// of the program is wrong.
   struct Place {
     base::HashedKey key;
     int owner;
@@ -38,8 +38,8 @@ class OwnerFinder {
   }
   bool IsHere(int owner) const { return owner == rank_; }
   bool IsRank(int owner) const { return owner >= 0 && owner < rank_count_; }
-  /// The error of a call for a key whose `owner`, which Find returned on this thread just now, is
-  /// no rank.
+  /// Returns the error of a call for a key whose `owner`, which Find just returned on this thread,
+  /// is no rank.
   Status NoSuchOwner(int owner) const {
     return runtime::Partitioning::NoSuchOwner(owner, rank_count_).WithContext("database " + name_);
   }

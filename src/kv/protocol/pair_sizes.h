@@ -13,11 +13,11 @@
 
 namespace quire::kv {
 
-/// The bytes of an update's argument, at most. It travels as the value of a record, behind the
-/// function's number.
+/// The largest size of an update's argument. The argument travels as the value of a record, behind
+/// the function's number.
 constexpr uint64_t kArgumentBytesMax = log::kValueBytesMax - sizeof(uint32_t);
 
-/// The error of a pair or update whose sizes are out of range.
+/// Return the error of a pair or update whose sizes are out of range.
 Status ValueSizeError(Slice value);
 Status ArgumentSizeError(Slice argument);
 

@@ -1,4 +1,4 @@
-/// The storage engine of all databases' parts. The one place of this floor that knows which it is.
+/// The storage engine of all databases' parts. The only place of this layer that names the engine.
 ///
 /// Layer      kv
 /// Source     docs/decisions/0020-storage-engines.md
@@ -10,7 +10,7 @@
 namespace quire::kv {
 
 const engine::EngineKind& PartEngine();
-/// Its parts that this process does not have open.
+/// Returns the engine's parts that this process does not have open.
 const engine::StoredParts& PartsOnDisk();
 
 }  // namespace quire::kv

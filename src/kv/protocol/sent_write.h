@@ -13,8 +13,8 @@
 namespace quire::kv {
 
 /// Waits for the answer to a request that writes. kOutOfMemory: the owner had no memory, and
-/// nothing was stored. kTimedOut: it is unknown whether it was stored; the deadline has passed, or
-/// this rank had no memory to wait, or for the answer.
+/// nothing was stored. kTimedOut: it is unknown whether the write was stored; the deadline has
+/// passed, or this rank had no memory to wait, or for the answer.
 Status WaitForWrite(comm::Exchange& exchange, const std::shared_ptr<comm::Call>& call,
                     std::string* answer);
 

@@ -1,6 +1,6 @@
 /// Finds staged records by key: a hash table of positions in one owner's stream of staged records.
-/// Entries of what the owner has acknowledged are not taken out: a position below the first live
-/// one counts as free.
+/// Entries of acknowledged records are not removed: a position below the first live one counts as
+/// free.
 ///
 /// Layer      kv
 /// Source     PapyrusKV, SC17, section 2.6 (a get looks into the remote MemTables first, the newest
@@ -23,7 +23,7 @@ constexpr uint64_t kStreamBegin = 8;
 
 class StagedIndex {
  public:
-  /// The position of the newest live record that `is_key(position)` accepts; 0: none.
+  /// Returns the position of the newest live record for which `is_key(position)` is true; 0: none.
   template <typename IsKey>
   uint64_t Find(uint64_t hash, uint64_t first_live, const IsKey& is_key) const {
     if (slots_.empty()) return 0;
@@ -33,7 +33,7 @@ class StagedIndex {
     return 0;
   }
 
-  /// Makes `position` the newest record of its key. Only where not Crowded().
+  /// Makes `position` the newest record of its key. Only if not Crowded().
   template <typename IsKey>
   void Set(uint64_t hash, uint64_t position, uint64_t first_live, const IsKey& is_key) {
     size_t i = Home(hash);
@@ -45,9 +45,9 @@ class StagedIndex {
     slots_[i] = TagOf(hash) | position / 8;
   }
 
-  /// No further Set: Reset first, then Set what is live again.
+  /// Returns true if no further Set is allowed: call Reset, then Set live positions again.
   bool Crowded() const { return used_count_ * 4 >= slots_.size() * 3; }
-  /// Empty, with room for at least as many further entries as `live_count`.
+  /// Empties the index, with room for at least as many further entries as `live_count`.
   void Reset(uint64_t live_count) {
     const uint64_t wanted = std::bit_ceil(std::max<uint64_t>(live_count * 3, kSlotsMin));
     if (wanted != slots_.size()) std::vector<uint64_t>().swap(slots_);
@@ -55,7 +55,7 @@ class StagedIndex {
     mask_ = slots_.size() - 1;
     used_count_ = 0;
   }
-  /// Empty, without memory. Crowded.
+  /// Empties the index and frees its memory. It is Crowded() then.
   void Clear() noexcept {
     std::vector<uint64_t>().swap(slots_);
     mask_ = 0;

@@ -16,9 +16,9 @@ namespace quire::kv {
 
 class UpdateRegistry {
  public:
-  /// The function under `id` from now on. kInvalidArgument where `function` is empty.
+  /// Stores the function under `id`. kInvalidArgument: `function` is empty.
   Status Register(uint32_t id, AnsweringUpdateFunction function);
-  /// The function under `id`, or null. Valid as long as the registry.
+  /// Returns the function under `id`, or null. Valid as long as the registry.
   const AnsweringUpdateFunction* Find(uint32_t id) const;
 
  private:
@@ -30,7 +30,7 @@ class UpdateRegistry {
 
   std::mutex mutex_;
   std::atomic<const Table*> table_{nullptr};
-  // Everything that was ever registered: readers may still run what was replaced.
+  // All functions ever registered: readers may still run one that was replaced.
   std::vector<std::unique_ptr<const AnsweringUpdateFunction>> functions_;
   std::vector<std::unique_ptr<const Table>> tables_;
 };

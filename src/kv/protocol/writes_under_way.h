@@ -16,22 +16,22 @@ namespace quire::kv {
 
 class WritesUnderWay {
  public:
-  /// Before the write asks whether it may go on. Sequentially consistent with what is allowed:
-  /// either the write sees that it is not any more, or None() of its side sees the write. Returns
-  /// its side, for End().
+  /// Counts a write, before it checks whether it is allowed. Sequentially consistent with what is
+  /// allowed: either the write sees that it is no longer allowed, or None() of its side sees the
+  /// write. Returns its side, for End().
   size_t Begin() {
     const size_t side = side_.load();
     Mine().begun[side].fetch_add(1);
     return side;
   }
   void End(size_t side) { Mine().ended[side].fetch_add(1); }
-  /// Later writes are counted on the other side, so that those before come to an end however many
-  /// come. Returns the side of those before. After two turns, each with a wait for None(), all
-  /// writes are over that began before the first, unless they saw that they are not allowed.
+  /// Counts later writes on the other side, so that the earlier ones come to an end however many
+  /// come. Returns the side of the earlier ones. After two turns, each with a wait for None(), all
+  /// writes that began before the first turn are over, unless they saw that they are not allowed.
   size_t Turn() { return side_.exchange(1 - side_.load()); }
-  /// True: none of that side was under way at one moment of this call.
+  /// Returns true if at one moment of this call no write of that side was under way.
   bool None(size_t side) const {
-    // Ended before begun: where the sums are equal, they were equal in between, stripe by stripe.
+    // Ended before begun: if the sums are equal, they were equal in between, stripe by stripe.
     uint64_t ended = 0;
     for (const Stripe& stripe : stripes_) ended += stripe.ended[side].load();
     uint64_t begun = 0;
