@@ -135,7 +135,7 @@ class Replayer {
   bool KnowsReserved() const {
     return reserved_ > kSegmentHeaderBytes && reserved_ >= std::max(promised_, complete_);
   }
-  // Where a record that begins at `at` ends at the latest.
+  // Returns the latest end of a record that begins at `at`.
   uint64_t EndOfAny(uint64_t at, uint64_t end) const {
     return KnowsReserved() && at < reserved_ ? std::min(end, reserved_) : end;
   }
@@ -223,7 +223,8 @@ class Replayer {
     if (hole.begin < complete_) torn_at_ = std::min(torn_at_, hole.begin);
   }
 
-  // What the record at `at` follows was finished: if it lies in a hole, the storage lost it.
+  // Notes that the predecessor of the record at `at` was finished: if it lies in a hole, the
+  // storage lost it.
   void NotePredecessor(uint64_t at) {
     const uint64_t distance = uint64_t{PredecessorDistance(*HeaderAt(data_ + at))} * 8;
     if (distance == 0 || holes_.empty()) return;
@@ -235,7 +236,7 @@ class Replayer {
     torn_at_ = std::min(torn_at_, std::prev(after)->begin);
   }
 
-  // How far to go on from a place where nothing can be taken.
+  // Returns how far to skip from a place where no record can be taken.
   uint64_t SkipAt(uint64_t at) {
     uint64_t size = 0;
     if (!Plausible(at, header_.capacity, &size)) return 8;

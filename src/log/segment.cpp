@@ -107,7 +107,7 @@ uint64_t WatermarkChecksum(const char* at, uint64_t generation, uint64_t offset)
       base::ChecksumSeed(base::ChecksumKind::kLogHeader, generation, offset));
 }
 
-// The watermark slot at kWatermarkAt[slot]: false where it is damaged or of an earlier use.
+// Reads the watermark slot at kWatermarkAt[slot]; false if it is damaged or of an earlier use.
 bool ReadWatermark(const char* data, uint64_t generation, int slot, uint64_t* sequence,
                    uint64_t* end) {
   const char* at = data + kWatermarkAt[slot];
@@ -255,7 +255,7 @@ uint64_t SegmentTail::Keys() const {
 }
 
 uint64_t EndIfComplete(const SegmentTail& tail) {
-  // What is finished was summed up first and never exceeds what is reserved: where they are equal,
+  // The finished bytes were summed up first and never exceed the reserved ones: if they are equal,
   // they were equal at the moment the tail was read.
   const uint64_t finished = kSegmentHeaderBytes + tail.Finished();
   const uint64_t word = tail.tail.load(std::memory_order_acquire);
@@ -381,7 +381,8 @@ Status Segment::SyncOnce(uint64_t end) {
   return synced;
 }
 
-// What lies below the watermark was durable when it was stored. Not so the header beside it.
+// Everything below the watermark was durable when the watermark was stored, but not the header
+// beside it.
 Status Segment::Sync(uint64_t end) {
   QUIRE_RETURN_IF_ERROR(sync_failure_);
   uint64_t sequence = 0;
@@ -410,7 +411,7 @@ Result<SegmentHeader> ReadSegmentHeader(io::FileSystem& fs, const std::string& p
   std::string page(kSegmentHeaderBytes, '\0');
   QUIRE_RETURN_IF_ERROR(file->ReadAt(0, page.size(), page.data()));
   SegmentHeader header;
-  // The first copy is written first: where it is whole it is the newest.
+  // The first copy is written first: if it is whole it is the newest.
   for (uint64_t at : kCopyAt) {
     if (!DecodeCopy(page.data() + at, &header)) continue;
     // A sealed value segment was cut off behind its last record.

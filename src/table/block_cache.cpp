@@ -11,14 +11,14 @@
 namespace quire::table {
 namespace {
 
-// Evicted blocks are retired together: to wait for readers costs a lock, a piece of memory and,
-// when somebody looks whether they have left, a fence of all processors.
+// Evicted blocks are retired together: to wait for readers costs a lock, a piece of memory and, at
+// each check whether they have left, a fence of all processors.
 constexpr uint64_t kEvictedCountMax = 64;
 constexpr uint64_t kEvictedBytesMax = 256 << 10;
-// Evicted memory that may wait for readers to leave before somebody looks whether they have.
+// Evicted memory that may wait for readers before a check whether they have left.
 constexpr uint64_t kRetiredBytesMax = 128 << 10;
 
-// As much as comes back from readers at a time, where that is little of the cache.
+// As much as comes back from readers at a time, if that is little of the cache.
 constexpr uint64_t kPoolShare = 64;
 constexpr uint64_t kPoolBytesMin = 64 << 10;
 constexpr uint64_t kPoolBytesMax = 1 << 20;
@@ -43,7 +43,7 @@ void CachedBlock::DropReference() {
   BlockPool::Free(this);
 }
 
-// Drops the cache's reference to each; memory that nobody has pinned goes to the pool.
+// Drops the cache's reference to each block; memory of blocks without a pin goes to the pool.
 void CachedBlock::DropChain(CachedBlock* chain, BlockPool* pool) {
   while (chain != nullptr) {
     CachedBlock* const block = std::exchange(chain, chain->next_);
@@ -85,7 +85,7 @@ CachedBlock* BlockCache::Keep(CacheSlot* slot, CachedBlock* block) {
   block->slot_ = slot;
   CachedBlock* present = nullptr;
   if (!slot->compare_exchange_strong(present, block, std::memory_order_acq_rel)) {
-    block->DropReference();  // nobody has seen it
+    block->DropReference();  // no other thread has seen it
     return present;
   }
   Chain evicted;

@@ -150,8 +150,8 @@ Slice TableIndex::separator(uint64_t block) const {
   return Slice(bytes, size);
 }
 
-// The order of prefix + suffix against the separator of `block`. Where their words differ, the
-// separator itself, of which nobody else has asked, is not waited for.
+// Compares prefix + suffix with the separator of `block`. If their words differ, there is no wait
+// for the separator itself, which nothing has prefetched.
 int TableIndex::Compare(Slice prefix, Slice suffix, uint64_t block) const {
   if (prefix.substr(0, common_.size()) == common_) {
     const uint64_t word = WordOf(prefix.substr(common_.size()), suffix);

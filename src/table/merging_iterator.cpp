@@ -29,7 +29,7 @@ inline bool MergingIterator::Load(Node* node) {
     return false;
   }
   const Slice key = node->entry->key;
-  // (A damaged table may hold a key outside of the range that it tells.)
+  // (A damaged table may contain a key outside of its stated range.)
   node->prefix = base::KeyPrefix(key.substr(std::min(common_bytes_, key.size())));
   return true;
 }

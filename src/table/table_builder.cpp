@@ -44,7 +44,7 @@ class FileTableBuilder final : public TableBuilder {
   Result<TableInfo> Finish() override;
 
  private:
-  // Where the next byte goes in the file.
+  // Returns the place of the next byte in the file.
   uint64_t end() const { return written_bytes_ + pending_.size(); }
   Status CheckEntry(Slice key, log::RecordType type, Slice value) const;
   Status StartKey(Slice key);

@@ -109,7 +109,7 @@ Status TableIterator::OpenIndex() {
   return Status();
 }
 
-// False, and not valid, where there is no such block or it cannot be read.
+// Enters a block. Returns false, and is not valid, if there is no such block or it cannot be read.
 bool TableIterator::EnterBlock(uint64_t block) {
   StandOn(nullptr);
   if (block >= index_->block_count()) return false;

@@ -31,8 +31,8 @@ int ProbesFor(int bits_per_key) {
   return kProbes[std::min(index, kProbes.size() - 1)];
 }
 
-// The key's hash, spread anew: owner ranks and index slots are chosen by the hash's own high or low
-// bits, so that within one table those may be the same for all keys.
+// Returns the key's hash, mixed once more: owner ranks and index slots are chosen by the hash's own
+// high or low bits, so that within one table those may be the same for all keys.
 uint64_t SpreadOverBlocks(uint64_t hash) {
   return hash * kBlockFactor;
 }

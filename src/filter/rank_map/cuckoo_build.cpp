@@ -1,7 +1,7 @@
-// A pair takes a free slot of its two buckets; where there is none it takes that of another pair,
-// by lot, which moves to its other bucket, and so on. After so many moves the last one stays
-// without a slot: it is of the next table. Each table has room for what is left and a twentieth
-// more, so that it is the first that has nearly all.
+// A pair takes a free slot of its two buckets. If there is none, it takes the slot of another pair,
+// by lot, which moves to its other bucket, and so on. After so many moves the last pair stays
+// without a slot and goes to the next table. Each table has room for the remaining pairs and a
+// twentieth more, so that the first one takes nearly all.
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -75,7 +75,7 @@ class Table {
     return false;
   }
 
-  // Where it fails, `slot` is the last that was moved.
+  // Puts the slot into a bucket. If that fails, `slot` is the last one that was moved.
   bool Insert(uint32_t bucket, Slot* slot) {
     if (PutInto(bucket, *slot)) return true;
     for (int moves = 0; moves < kMovesMax; ++moves) {

@@ -12,7 +12,7 @@
 namespace quire::filter {
 namespace {
 
-// What an equation names of two blocks next to each other, of each bit of ranks a row.
+// The slots that an equation selects in two adjacent blocks, with a row for each bit of ranks.
 struct Rows {
   const char* block;
   const char* next_block;

@@ -1,9 +1,9 @@
 // A layer is filled bucket by bucket from the left; in a bucket the keys with the largest starts
-// come first. Each key's equation is reduced by the rows that are there until one of its slots is
-// free, and becomes that slot's row. Where it comes to nothing (0 = something else) it is bumped,
+// come first. Each key's equation is reduced by the existing rows until one of its slots is free,
+// and becomes that slot's row. If it is reduced to nothing (0 = something else), the key is bumped,
 // and with it the keys of its bucket that start before it, up to the next threshold: a layer has
-// somewhat fewer slots than keys, so that hardly a slot stays empty. Rows are taken back in the
-// order opposite to that in which they came: no row that stays was reduced by one that goes.
+// somewhat fewer slots than keys, so that hardly a slot stays empty. Rows are removed in the
+// reverse order of their insertion: no row that stays was reduced by a removed one.
 #include <algorithm>
 #include <bit>
 #include <vector>

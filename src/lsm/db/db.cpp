@@ -26,7 +26,7 @@ Status Refuse(const std::string& option, const std::string& range) {
   return Status(Code::kInvalidArgument, option + " must be in " + range);
 }
 
-// What the storage itself relies on; the option table tells users about every range.
+// Checks what the storage itself relies on; the option table states every range for users.
 Status CheckOptions(const StorageOptions& options) {
   if (options.memtable_bytes < kMemTableBytesMin || options.memtable_bytes > kMemTableBytesMax) {
     return Refuse("memtable_bytes", "64 KiB to 16 GiB");
@@ -65,19 +65,19 @@ std::vector<std::string> FilesToRemove(const DirectoryContents& contents,
   }
   for (const uint64_t ssid : contents.tables) files.push_back(directory + "/" + TableName(ssid));
   files.insert(files.end(), contents.leftovers.begin(), contents.leftovers.end());
-  // Without its manifest the rest is no database: a removal that is cut short is told as damage.
+  // Without its manifest the rest is no database: an interrupted removal is reported as damage.
   files.push_back(directory + "/" + ManifestName());
   return files;
 }
 
-// Files of others (.nfs* of a file that is still open elsewhere, core) are nobody's to remove, and
-// must not keep the name from being used again.
+// Files of other programs (.nfs* of a file that is still open elsewhere, core) must not be removed,
+// and must not keep the name from being used again.
 Status RemoveOrSetAside(io::FileSystem& fs, const std::string& directory) {
   const Status removed = fs.RemoveDirectory(directory);
   if (removed.ok()) return removed;
   const Result<std::vector<io::FileInfo>> rest = fs.List(directory);
   const auto is_lock = [&](const io::FileInfo& file) {
-    return directory + "/" + file.name == LockPath(directory);  // somebody is opening it
+    return directory + "/" + file.name == LockPath(directory);  // a process is opening it
   };
   if (!rest.ok() || rest->empty() || std::any_of(rest->begin(), rest->end(), is_lock)) {
     return removed;

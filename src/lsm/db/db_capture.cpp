@@ -46,7 +46,7 @@ class DbImpl::CaptureImpl final : public engine::Capture {
 };
 
 Result<std::shared_ptr<const engine::Capture>> DbImpl::NewCapture() {
-  // Where nobody writes meanwhile, the manifest that the flush publishes says all.
+  // If no thread writes meanwhile, the manifest that the flush publishes describes everything.
   QUIRE_RETURN_IF_ERROR(opened_.values->Seal());
   QUIRE_RETURN_IF_ERROR(Flush());
   base::SyncPoint("lsm.capture.flushed");

@@ -123,7 +123,7 @@ DbImpl::~DbImpl() {
   room_.DropPrepared();
   base::EpochSynchronize();
   last.reset();
-  // Where there is no memory for it, the next open does.
+  // If there is no memory for it, the next open does it.
   if (free_log.has_value()) {
     health_.LogFailure(base::OrOutOfMemory([&] { return FreeLog(*free_log); }));
   }

@@ -55,7 +55,8 @@ Status DbImpl::Lookup(const Version& version, const base::HashedKey& key, uint64
   return Status();
 }
 
-// A segment that is not there is damage: the key's presence was told by the reference to it.
+// Reads a separated value. A missing segment is damage: the reference shows that the key is
+// present.
 Status DbImpl::ReadValue(const log::ValueRef& reference, const BufferAllocator& allocate) const {
   const Status status = opened_.values->Read(reference, allocate);
   if (status.code() != Code::kNotFound) return status;

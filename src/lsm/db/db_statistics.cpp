@@ -1,4 +1,4 @@
-// What the database tells of itself, and whether all of it is sound.
+// The statistics of the database, and its verification.
 #include "lsm/db/db_impl.h"
 #include "lsm/db/verify.h"
 #include "table/block_cache.h"

@@ -22,7 +22,7 @@ constexpr size_t kUpdatesAhead = 16;
 struct DbImpl::UpdateCall {
   const engine::UpdateFn* local = nullptr;
   const WireUpdateFn* wire = nullptr;
-  const engine::WriteOp* fill = nullptr;  // instead of a function: applied where nothing is known
+  const engine::WriteOp* fill = nullptr;  // instead of a function: applied if the key is unknown
   uint32_t function = 0;
   Slice argument;
   engine::WriteProgress* progress = nullptr;
@@ -118,9 +118,9 @@ Status DbImpl::TryUpdate(const base::HashedKey& key, UpdateCall& call, UpdateOut
   return Status();
 }
 
-// Where the value is that the function sees (null: it is absent), and whether it is still to be
-// read. Nothing of it if the base is to be asked first (call.base). `done`: the key is known, and
-// what would be filled in is older.
+// Finds the place of the value that the function sees (null: it is absent), and whether the value
+// must still be read. Finds nothing if the base must be asked first (call.base). `done`: the key is
+// known, and the pair to be filled in is older.
 Status DbImpl::LookForUpdate(const base::HashedKey& key, UpdateCall& call,
                              const std::string** present, LateValue* late, bool* done) const {
   const base::EpochGuard guard;
@@ -142,8 +142,8 @@ Status DbImpl::LookForUpdate(const base::HashedKey& key, UpdateCall& call,
   return Deliver(found, call.Place(), late);
 }
 
-// Outside of the guard and the key's lock: it may open files and replay logs. Where it goes
-// meanwhile, all that it had is here.
+// Called outside of the guard and the key's lock, because it may open files and replay logs. If the
+// base is detached meanwhile, this database contains all its pairs.
 Status DbImpl::AskBackingStore(Slice key, UpdateCall& call) const {
   const std::shared_ptr<const engine::BackingStore> base = std::exchange(call.base, nullptr);
   const Status status = base->Get(key, [&call](size_t size) {
@@ -213,7 +213,7 @@ class DbImpl::Applier {
       status = Status();
       Over(1);
     }
-    // What was applied before a failure is as durable as if it had come by itself.
+    // Operations that were applied before a failure are as durable as if they had come alone.
     if (last_lsn_ != 0) {
       const Status committed = db_.Committed(user_bytes_, last_lsn_);
       if (!committed.ok()) {

@@ -33,7 +33,7 @@ Status LogSync::StoredUnsynced(const Status& why) const {
   return said.code() == Code::kIo ? said : Status(Code::kIo);
 }
 
-// Whoever comes first syncs what is complete by then, for all that wait behind it: group commit.
+// The first thread syncs what is complete by then, for all that wait behind it: group commit.
 Status LogSync::SyncThrough(uint64_t lsn) {
   if (durable_lsn_.load(std::memory_order_acquire) > lsn) return Status();
   const std::lock_guard<std::mutex> sync_lock(mutex_);

@@ -70,7 +70,7 @@ Status Opening::ReplaceManifest() {
   manifest.epoch = stored_.epoch + 1;
   manifest.edition = stored_.edition + 1;
   manifest.options = options_;
-  manifest.log_segments.clear();  // empty ones are used anew before the next manifest
+  manifest.log_segments.clear();  // empty ones are used again before the next manifest
   if (!contents_.has_manifest) {  // nothing else is in the directory before it
     QUIRE_RETURN_IF_ERROR(CreateManifest(fs_, directory_, manifest));
   }
@@ -160,9 +160,9 @@ void Opening::ShowRecovered(RecoveredLog* log) {
   log->handles.clear();
 }
 
-// The values that the recovered log refers to may be in the page cache only, as the log itself. The
-// log is synced when somebody asks for it, or flushed; what belongs to it in segments of an earlier
-// opener is looked after here, once.
+// The values to which the recovered log refers may be in the page cache only, as the log itself.
+// The log is synced on request, or flushed; its values in segments of an earlier opener are synced
+// here, once.
 Status Opening::SyncRecoveredValues(const std::map<uint64_t, ByteRange>& segments) {
   for (const auto& [id, in_doubt] : segments) {
     QUIRE_RETURN_IF_ERROR(SyncFoundFile(fs_, directory_ + "/" + ValueSegmentName(id), in_doubt));

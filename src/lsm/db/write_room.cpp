@@ -12,7 +12,7 @@
 namespace quire::lsm {
 namespace {
 
-// A slot can become free by a reader's leaving, which tells nobody: look again after so long.
+// A reader that leaves may free a slot, and notifies no thread: check again after so long.
 constexpr std::chrono::milliseconds kLookAgain(2);
 // A slot that is about to be free is worth waiting for so long before one is made outside of the
 // pool.
@@ -120,8 +120,8 @@ Status WriteRoom::PrepareLocked(std::unique_lock<std::mutex>& lock, bool outside
   return parts_.health.WriteStatusLocked();
 }
 
-// A flush that failed for a shortage is tried once more for each writer that needs it, and of a
-// full device only if there is room now: nothing tries again while nobody writes.
+// A flush that failed for a shortage is retried once for each writer that needs it, and if the
+// device was full, only if there is room now: without writers nothing retries it.
 Status WriteRoom::RetryFlushLocked(std::unique_lock<std::mutex>& lock, bool* retried) {
   if (*retried || parts_.versions.current()->immutables.empty()) return parts_.health.shortage();
   *retried = true;

@@ -62,8 +62,8 @@ std::vector<std::unique_ptr<table::EntryIterator>> CompactionInputs::Entries() c
   return entries;
 }
 
-// Moves values out of the segments that are to be emptied, before their references are written. One
-// that is damaged stays where it is: a copy would look sound.
+// Moves values out of the segments that are to be emptied, before their references are written. A
+// damaged value is not moved: a copy would look sound.
 class CompactionJob::ValueMover final : public EntrySink {
  public:
   ValueMover(const CompactionJob& job, RunWriter& writer) : job_(job), writer_(writer) {}

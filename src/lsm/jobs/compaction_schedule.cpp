@@ -10,7 +10,7 @@ namespace {
 // A merge goes on for a byte after so many bytes that were flushed.
 constexpr uint64_t kFlushedPerMergedByte = 4;
 // A merge that found no room is tried again when this share of its bytes has become free. Also
-// after so many flushes: of a quota nobody says what is free.
+// after so many flushes: the free space of a quota is not known.
 constexpr uint64_t kRoomShare = 16;
 constexpr int kFlushesPerTry = 64;
 // A merge for which another database waits takes less than so many times what the trigger has from

@@ -42,7 +42,7 @@ bool Flusher::FlushOnce() {
   }
   memory.reset();
   base::SyncPoint("lsm.flush.end");
-  parts_.cleaner.CleanUp();  // so that the slot is free before anybody who waits for it looks
+  parts_.cleaner.CleanUp();  // so that the slot is free before a thread that waits for it looks
   if (status.ok()) TryRefusedMerges();
   const std::lock_guard<std::mutex> lock(parts_.mutex);
   flushing_ = false;

@@ -123,8 +123,8 @@ uint64_t Merger::ExchangeTurn(uint64_t bytes) {
 }
 
 Status Merger::CompactAll() {
-  // What was overwritten or deleted in the open value segment can be collected once that is closed
-  // and no write into it is under way.
+  // Values that were overwritten or deleted in the open value segment can be collected once it is
+  // closed and no write into it is under way.
   QUIRE_RETURN_IF_ERROR(parts_.job_parts.values->Seal());
   // No merge may publish between the look at the MemTables and the judgement of the segments: it
   // would give up a segment to which a record in a younger MemTable refers.
@@ -141,7 +141,7 @@ Status Merger::CompactAll() {
     QUIRE_RETURN_IF_ERROR(done() ? parts_.compactions.outcome_of_all()
                                  : parts_.compactions.shortage());
   }
-  QUIRE_RETURN_IF_ERROR(PublishNow());  // looks at the value segments anew
+  QUIRE_RETURN_IF_ERROR(PublishNow());  // updates the state of the value segments
   const Status collected = CollectAll();
   parts_.cleaner.CleanUp();
   return collected;

@@ -27,7 +27,7 @@ constexpr uint64_t kKeysPerCheck = 64;
 // So that the slots above the 80 % hold what overshoots, with some hundred threads on top.
 constexpr uint64_t kSlotsMin = 8192;
 static_assert(kSlotsMin / 5 > kKeysPerCheck * log::SegmentTail::kStripes + 500);
-// Where no writer comes any more: with the header they take a page.
+// For an index without writers: with the header these slots take a page.
 constexpr uint64_t kAdoptedSlotsMin = 256;
 static_assert(sizeof(IndexHeader) + kAdoptedSlotsMin * sizeof(IndexSlot) <= kPageBytes);
 // So many reservations of one thread in a row, and it is taken to be the only writer.
@@ -566,7 +566,7 @@ void MemTable::FinishAdoption(uint64_t end) {
   index_->tail.tail.store(end | log::SegmentTail::kClosed, std::memory_order_release);
 }
 
-// A fifth of them free, where there are so many.
+// Returns the number of slots: a fifth of them is free, if the index has so many.
 uint64_t MemTable::AdoptedSlots() const {
   const uint64_t keys = key_count();
   return std::min(mask_ + 1, std::bit_ceil(std::max(keys + keys / 4 + 1, kAdoptedSlotsMin)));

@@ -24,8 +24,8 @@ uint64_t NewGeneration() {
 // While so many are in use outside of the pool, iterators pin no more MemTables.
 constexpr size_t kPinnedOutsideMax = 8;
 
-// An iterator pins what there is when it is made: the pool, and outside of it fewer than the
-// maximum above. Whatever iterators pin, writers find as many again as the pool has.
+// An iterator pins the MemTables that exist when it is made: the pool, and fewer than the maximum
+// above outside of it. Whatever iterators pin, writers still get as many as the pool has.
 size_t OutsideMax(size_t pool_slots) {
   return kPinnedOutsideMax + pool_slots;
 }
@@ -84,7 +84,7 @@ log::SegmentBytes PooledMemTable::Bytes() {
           }};
 }
 
-// Of a copy. A second replay finds the bytes of the first.
+// For a copy. A second replay finds the bytes of the first.
 Status PooledMemTable::MakeReadable(uint64_t end) {
   if (end <= copied_end_) return Status();
   QUIRE_RETURN_IF_ERROR(copied_file_->ReadAt(copied_end_, end - copied_end_,

@@ -28,7 +28,7 @@ struct PeerMemTable::Record {
   Slice value;
 };
 
-// False where no record can lie there.
+// Reads a record's header; false if no record can lie there.
 bool PeerMemTable::Load(uint32_t at, Record* record) const {
   const uint64_t offset = uint64_t{at} * 8;
   if (at < kFirstRecord || offset + sizeof(log::RecordHeader) > segment_bytes_) return false;

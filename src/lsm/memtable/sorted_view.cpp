@@ -21,7 +21,7 @@ uint32_t PrevOf(const char* record) {
   return log::HeaderAt(record)->prev.load(std::memory_order_acquire);
 }
 
-// What a view and its iterators look at.
+// The data that a view and its iterators read.
 struct Scope {
   const MemTable* table;
   uint64_t end;  // versions below this offset are in the view

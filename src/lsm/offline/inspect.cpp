@@ -61,7 +61,7 @@ class Inspector {
   Inspection result_;
 };
 
-// A file that is not there is damage here: somebody names it.
+// Adds a finding. A missing file is damage here, because some other file names it.
 void Inspector::Add(FileKind kind, uint64_t number, const std::string& name, const Status& status) {
   Finding finding;
   finding.kind = kind;

@@ -32,7 +32,7 @@ class SegmentWalk {
       QUIRE_RETURN_IF_ERROR(Hold(at, sizeof(log::RecordHeader)));
       uint64_t size = 0;
       const char* record = window_.data() + (at - begin_);
-      // Of a header alone, as nothing behind it is read yet.
+      // Checks the header alone, as nothing behind it is read yet.
       if (!log::PlausibleRecord(record, 0, end_ - at, &size)) return false;
       QUIRE_RETURN_IF_ERROR(Hold(at, size));
       record = window_.data() + (at - begin_);

@@ -17,9 +17,9 @@ bool SameStore(const PublishedState* former, const Manifest& manifest) {
 
 }  // namespace
 
-// Beside a writer the manifest that was read is a published state, whatever came since. Where
-// there is none, a log was read: an opener that came meanwhile wrote a manifest before it touched
-// the log.
+// Beside a writer, the manifest that was read is a published state, whatever was published since.
+// Without a writer the log was read, too: an opener that came meanwhile wrote a manifest before it
+// changed the log.
 Result<std::shared_ptr<const PublishedState>> PublishedStateLoader::Next(
     const PublishedState* former) const {
   KnownTables known;

@@ -30,7 +30,7 @@ Status Find(const Version& version, Slice key, table::LookupResult* found) {
   return LookupRuns(version.runs, key, hash, kMaxLsn, found, &counts);
 }
 
-// Of the tables, and of the values that they refer to.
+// Returns the bytes of the tables, and of the values to which they refer.
 uint64_t BytesToVerify(const Version& version) {
   uint64_t bytes = 0;
   for (const std::shared_ptr<const Run>& run : version.runs) {
@@ -112,7 +112,7 @@ Status OfflineReader::Get(Slice key, const BufferAllocator& allocate,
       const bool apart = found.state == table::KeyState::kValueRef;
       *state = apart ? table::KeyState::kValue : found.state;
     }
-    // Of a slow file system: a value apart from its key is read without the guard, however small.
+    // The file system may be slow: a separated value is read without the guard, however small.
     if (found.state == table::KeyState::kValueRef) {
       ValueResolver::Postpone(found.value, &late);
     } else {

@@ -121,7 +121,8 @@ Result<RepairReport> Repairer::Run() {
   return report_;
 }
 
-// What keeps the database from being opened; what only some gets will tell is named, and left.
+// Finds what keeps the database from being opened. Damage that only some gets would meet is named,
+// and left.
 Status Repairer::Judge() {
   std::set<uint64_t> there;
   for (const StoredSegment& segment : found_.files.value_segments) there.insert(segment.id);
@@ -200,9 +201,9 @@ void Repairer::DropEmptyRuns() {
   std::erase_if(manifest_.runs, [](const Tables& run) { return run.empty(); });
 }
 
-// Whether a log segment may hold what is in no table. Without a manifest the newest LSN in a table
-// tells how far flushes got, but not whether the last of them was finished; and of damaged tables a
-// segment that was not used again since has the sound records.
+// Returns whether a log segment may contain records that are in no table. Without a manifest the
+// newest LSN in a table shows how far flushes got, but not whether the last of them was finished;
+// and if tables are damaged, a segment that was not used again since has their sound records.
 bool Repairer::MayHoldNews(const log::SegmentHeader& segment) const {
   if (found_.has_manifest) return segment.base_lsn >= manifest_.flushed_lsn;
   return !sound_tables_ || segment.base_lsn + segment.capacity > manifest_.flushed_lsn;
@@ -247,7 +248,7 @@ Status Repairer::SalvageSegment(const LogRemains::Segment& segment) {
   Step("write " + std::to_string(salvaged.records) + " records of " + segment.path +
        " into a table");
   if (options_.dry_run) return Status();
-  // The log may be gone by the time that somebody would sync what it refers to.
+  // The log may be gone before the values to which it refers would be synced otherwise.
   for (const auto& [id, in_doubt] : salvaged.value_segments) {
     QUIRE_RETURN_IF_ERROR(SyncFoundFile(fs_, PathOf(ValueSegmentName(id)), in_doubt));
   }

@@ -35,7 +35,7 @@ Status Busy(const std::string& directory, const char* why) {
                                  "; ask its owner");
 }
 
-// The neighbour's database as the board told it once. Never changes.
+// The neighbour's database according to one state of the board. Never changes.
 struct PeerView {
   uint64_t sequence = 0;                                  // of the board
   uint64_t edition = 0;                                   // of the manifest; at least the board's
@@ -94,7 +94,7 @@ class SharedMemoryReader final : public engine::PeerReader {
     return Busy(directory_, "it changed at every look");
   }
 
-  // Whose files these are, of whichever edition; before another job can open them.
+  // Reads the epoch of these files' opener, whatever the edition; before another job can open them.
   Status LearnEpoch() const {
     QUIRE_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(fs_, directory_));
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -103,8 +103,8 @@ class SharedMemoryReader final : public engine::PeerReader {
   }
 
  private:
-  // Looks at the board, and builds a view where it says something new. OK where somebody has to
-  // look again.
+  // Reads the board, and builds a view if the board has changed. OK if the caller must read it
+  // again.
   Status Refresh() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (region_->marked_closed()) return Busy(directory_, "its owner closed it");
@@ -129,7 +129,7 @@ class SharedMemoryReader final : public engine::PeerReader {
     return Status();
   }
 
-  // What cannot be opened concerns some keys, or only this process: the owner tells of each.
+  // A file that cannot be opened concerns some keys, or only this process: the owner reports each.
   Status GiveUp(const Status& why, uint64_t sequence) const {
     if (why.code() == Code::kBusy) return why;
     unreadable_ = sequence;
@@ -224,7 +224,8 @@ class SharedMemoryReader final : public engine::PeerReader {
     return Status();
   }
 
-  // The segment's file, as it was mapped before, or anew where that is not the file any more.
+  // Returns the mapping of the segment's file: the existing one, or a new one if the file was
+  // replaced.
   Result<std::shared_ptr<io::MappedFile>> MapSegment(int pool_slot, uint64_t generation) const {
     std::shared_ptr<io::MappedFile>& mapping = mappings_[static_cast<size_t>(pool_slot)];
     for (const bool again : {false, true}) {

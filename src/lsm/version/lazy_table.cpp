@@ -24,7 +24,7 @@ void LazyTable::PrefetchFilter(uint64_t hash) const {
   }
 }
 
-// Where the table cannot be opened, Get tells why.
+// If the table cannot be opened, Get returns the reason.
 bool LazyTable::MayContain(uint64_t hash) const {
   if (const auto* const opened = opened_.load(std::memory_order_acquire)) {
     return opened->MayContain(hash);

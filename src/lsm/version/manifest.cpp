@@ -197,7 +197,7 @@ std::string EncodePayload(const Manifest& manifest) {
   return payload;
 }
 
-// What must hold of every manifest we wrote, whatever its checksum says.
+// Returns whether a manifest has what every manifest of ours has, whatever its checksum says.
 bool Plausible(const Manifest& manifest) {
   for (const std::vector<table::TableInfo>& run : manifest.runs) {
     if (run.empty()) return false;
@@ -218,7 +218,7 @@ bool Plausible(const Manifest& manifest) {
   return true;
 }
 
-// What the manifest on disk says of itself, without decoding the tables.
+// Reads the header of the manifest on disk, without decoding the tables.
 Result<Header> StoredHeader(io::FileSystem& fs, const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::File> file,
                          fs.Open(path, io::FileOpenMode::kRead));

@@ -202,8 +202,8 @@ Status LogRecovery::ReadHeaders(const std::vector<uint64_t>& pool_slots) {
       QUIRE_RETURN_IF_ERROR(TakeHeader(pool_slot, path, *header));
       continue;
     }
-    // Of a segment that the manifest lists the header was durable. Any other may be one whose use
-    // had just begun when the power went, and with it the header.
+    // If the manifest lists a segment, its header was durable. Any other may be one whose use had
+    // just begun when the power went, and with it the header.
     const bool unfinished = !Listed(pool_slot) && (header.status().code() == Code::kNotFound ||
                                                    (header.status().code() == Code::kCorruption &&
                                                     manifest_.boot_id != boot_id_));
@@ -236,8 +236,8 @@ Status LogRecovery::TakeHeader(uint64_t pool_slot, const std::string& path,
   return Status();
 }
 
-// The segment that goes on where the chain ends. Where several do, all but the last were found
-// empty by an earlier recovery, and were followed anew.
+// Returns the segment that continues where the chain ends. If several do, all but the last were
+// found empty by an earlier recovery, and got new successors.
 const LogFile* LogRecovery::Successor() const {
   const LogFile* successor = nullptr;
   for (size_t i = 0; i < files_.size(); ++i) {
@@ -257,7 +257,7 @@ Result<std::string> LogRecovery::HeaderPage(const LogFile& file) {
   return page;
 }
 
-// What a database that was closed leaves.
+// Returns whether a closed database left this segment.
 Result<bool> LogRecovery::ClosedEmpty(const LogFile& file) {
   if (!SameBoot(file.header, boot_id_)) return false;
   QUIRE_ASSIGN_OR_RETURN(const std::string page, HeaderPage(file));
@@ -268,8 +268,8 @@ Result<bool> LogRecovery::ClosedEmpty(const LogFile& file) {
 }
 
 // A batch that meets another one in an empty MemTable may close it before anything is in it: then
-// the next segment goes on at its very beginning. The log itself ends where it did until one behind
-// it has records, for the file of an empty segment may be used anew at once.
+// the next segment continues at its very beginning. The log itself ends where it did until a
+// segment behind it has records, because the file of an empty segment may be used again at once.
 void LogRecovery::PassEmpty(const LogFile& file) {
   const uint64_t end_lsn = file.header.base_lsn + log::kSegmentHeaderBytes;
   const bool goes_on = std::any_of(files_.begin(), files_.end(), [&](const LogFile& next) {
@@ -295,7 +295,7 @@ Status LogRecovery::Take(const LogFile& file) {
   log_.holes += report.holes;
   log_.torn_bytes += report.torn_bytes;
   if (report.records == 0) {
-    // Of the same boot it held nothing.
+    // If it is of the same boot, it contained nothing.
     if (!SameBoot(file.header, boot_id_)) log_.given_up.push_back(file.header.id);
     PassEmpty(file);
     return Status();
@@ -361,9 +361,9 @@ uint64_t LogRecovery::CompleteEnd(const LogFile& file) const {
   return 0;
 }
 
-// After a power loss: the offset of the first record, or batch with a record, whose separated value
-// did not reach the disk. What was promised before is not among them: values are synced before the
-// log is.
+// Returns, after a power loss, the offset of the first record, or batch with a record, whose
+// separated value did not reach the disk. This is no record that was promised to be durable: values
+// are synced before the log.
 Result<uint64_t> LogRecovery::EndOfWholeValues(PooledMemTable& handle, const LogFile& file) {
   const uint64_t durable = log::DurableMark(handle.table().data(), file.header.generation);
   uint64_t end = std::numeric_limits<uint64_t>::max();

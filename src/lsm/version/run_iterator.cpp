@@ -38,13 +38,13 @@ class RunIterator : public table::EntryIterator {
   Status status() const override { return current_ == nullptr ? Status() : current_->status(); }
 
  private:
-  // Tries a table anew if it has failed. Without memory it changes nothing.
+  // Moves to a table; retries one that has failed. Without memory it changes nothing.
   void Enter(size_t index) {
     if (current_ != nullptr && index == index_ && current_->status().ok()) return;
     current_ = run_.tables()[index]->table().NewIterator(fill_cache_);
     index_ = index;
   }
-  // An iterator that stands nowhere because of an error stays, so that status() tells.
+  // An iterator that is invalid because of an error stays, so that status() returns the error.
   bool AtEnd() const { return !current_->Valid() && current_->status().ok(); }
   void SkipForward() {
     while (AtEnd() && index_ + 1 < run_.tables().size()) {

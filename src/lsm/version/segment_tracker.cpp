@@ -14,7 +14,7 @@ uint64_t UseOf(const SegmentUses& uses, uint64_t id) {
 
 }  // namespace
 
-// The one handle of a segment, as long as anybody holds it.
+// Returns the one handle of a segment, which exists as long as it is held.
 std::shared_ptr<SegmentHandle> SegmentTracker::HandleOf(uint64_t id) {
   std::weak_ptr<SegmentHandle>& known = handles_[id];
   std::shared_ptr<SegmentHandle> handle = known.lock();
@@ -79,7 +79,7 @@ std::vector<std::shared_ptr<std::atomic<bool>>> SegmentTracker::Observe(
       segment.graced = std::make_shared<std::atomic<bool>>(false);
       segment.state = State::kSealed;
     }
-    // Also one that nobody is going to set, since there was no memory for that.
+    // Includes a flag that will never be set, because there was no memory for that.
     if (segment.state == State::kSealed && segment.graced.use_count() == 1) {
       flags.push_back(segment.graced);
     }

@@ -7,7 +7,7 @@
 
 namespace quire::lsm {
 
-// Where there is no memory, what stays is an orphan, which the next open removes.
+// If there is no memory, the file becomes an orphan, which the next open removes.
 void ObsoleteFiles::AddTable(const std::string& path) noexcept try {
   const std::lock_guard<std::mutex> lock(mutex_);
   tables_.push_back(path);

@@ -56,7 +56,7 @@ void VersionSet::ObserveSegments() {
   LookAtSegments();
 }
 
-// The runs as `edit` leaves them. publish_mutex_ is held, so that nobody else changes them.
+// Returns the runs after `edit`. publish_mutex_ is held, so that no other thread changes them.
 std::vector<std::shared_ptr<const Run>> VersionSet::EditedRuns(const RunEdit& edit) const {
   std::vector<std::shared_ptr<const Run>> runs;
   {
@@ -145,7 +145,8 @@ Manifest VersionSet::NextManifest(const RunEdit& edit,
   return next;
 }
 
-// kIo where it is not certain that the old manifest stands: what the new one names must stay then.
+// kIo if it is not certain that the old manifest is in force: files that the new one names must
+// stay then.
 Status VersionSet::WriteManifest(const Manifest& manifest, uint64_t previous_epoch) {
   Status status;
   try {
@@ -200,8 +201,8 @@ Status VersionSet::Publish(const RunEdit& edit) {
   return Status();
 }
 
-// The manifest is written: from now on everybody sees it. What needs memory comes before the first
-// change: whoever waits for `flushed_lsn_` takes the runs for those that hold it.
+// The manifest is written: from now on all threads see the change. Memory is allocated before the
+// first change: a thread that waits for `flushed_lsn_` relies on the runs to contain those records.
 void VersionSet::ShowPublished(const RunEdit& edit, Publication next) {
   for (const uint64_t id : next.unused) segments_.GiveUp(id);
   for (const std::shared_ptr<TableHandle>& table : edit.obsolete) table->SetObsolete();
@@ -280,7 +281,7 @@ Result<Moment> VersionSet::Now() {
   return MissingFile(directory_ + "/" + ValueSegmentName(uses.begin()->first), "a value segment");
 }
 
-// Of those that were open, and are sealed by now.
+// Fills in the sizes of segments that were open then, and are sealed now.
 void VersionSet::FillSizes(std::vector<StoredSegment>* segments) {
   const std::lock_guard<std::mutex> publish_lock(publish_mutex_);
   LookAtSegments();

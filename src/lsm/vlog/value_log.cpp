@@ -27,7 +27,7 @@ namespace {
 // are faster than its pages, late enough to spare small databases a second file.
 constexpr uint64_t kPrepareShare = 4;
 
-// Makes segments: by itself in the background, one ahead, or at once where that is too late.
+// Makes segments: in the background, one ahead, or at once if that is too late.
 class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
  public:
   SegmentMaker(io::FileSystem& fs, const std::string& directory, const StorageOptions& options,
@@ -151,7 +151,7 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
     made_.notify_all();
   }
 
-  // Where it failed, whoever needs the segment tries again and reports.
+  // If it failed, the thread that needs the segment retries and reports.
   std::weak_ptr<ValueSegment> Publish(Result<std::shared_ptr<ValueSegment>> made) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -388,8 +388,8 @@ class SegmentedValueLog : public ValueLog {
     return Status();
   }
 
-  // Begins a new active segment, unless somebody did since the one with `full_id` was seen full
-  // (0: there was none).
+  // Begins a new active segment, unless another thread did since the one with `full_id` was seen
+  // full (0: there was none).
   Status Switch(uint64_t full_id) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const uint64_t active_id = active_owner_ != nullptr ? active_owner_->id() : 0;
@@ -405,7 +405,7 @@ class SegmentedValueLog : public ValueLog {
 
   // Takes the active segment, which is closed, out of the way of readers and writers. With mutex_.
   void Retire() {
-    // What may find no memory before all else: half of it done, no write would ever end.
+    // Allocates memory before all else: if half of it were done, no write would ever end.
     MakeRoomForClosing();
     auto retired = base::EpochPrepare([segment = active_owner_] {});
     base::SyncPoint("lsm.values.retire");

@@ -95,8 +95,8 @@ Status ValueSegment::Store(uint64_t offset, Slice key, Slice value, log::ValueRe
   return Status();
 }
 
-// Claims the first piece from `first_piece` on that nobody has, and touches it. Those that are
-// skipped are full of large values: nobody shall come back for them.
+// Claims and touches the first piece, from `first_piece` on, that no thread has claimed. Skipped
+// pieces are full of large values: no thread needs to return to them.
 bool ValueSegment::TouchFrom(size_t first_piece) {
   size_t next = next_piece_.load(std::memory_order_relaxed);
   size_t piece = 0;
@@ -116,8 +116,8 @@ bool ValueSegment::TouchFrom(size_t first_piece) {
   return has_room;
 }
 
-// Where another thread is still touching the record's pages, the next piece is touched meanwhile:
-// it will be needed at once. What is not there by then is faulted in by the copy.
+// If another thread is still touching the record's pages, this one touches the next piece
+// meanwhile: it will be needed soon. Pages that are not present by then are faulted in by the copy.
 void ValueSegment::StoreInMapping(uint64_t offset, Slice key, Slice value, log::ValueRef* ref) {
   const uint64_t last = offset + log::RecordSize(key.size(), value.size()) - 1;
   if (!Touched(last)) [[unlikely]] TouchFrom(last / kTouchBytes);
