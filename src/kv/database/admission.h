@@ -57,7 +57,7 @@ class Admission {
     const Status& admitted() const { return admitted_; }
 
    private:
-    Admission* const counts_;  // null: on one rank there are no copies of pairs
+    Admission* const counts_;  // null: on one rank there are no other copies of pairs
     size_t side_ = 0;
     Status admitted_;
   };

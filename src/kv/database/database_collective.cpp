@@ -99,7 +99,7 @@ Result<std::unique_ptr<Event>> DatabaseImpl::BeginCheckpoint(const CheckpointNum
   const std::string arguments = path + ", keep " + std::to_string(options.keep);
   QUIRE_RETURN_IF_ERROR(report.Told(
       runtime::AgreeOn(*context_->exchange, ready, arguments, "the checkpoint asked for")));
-  // What all ranks wrote is at its owners. None writes on before all have captured it.
+  // The owners now have the writes of all ranks. No rank writes on before all have captured.
   const CheckpointRequest request = {
       path,        name_, directory_, owners_.partitioning().name(), ShapingOptions(options_),
       options.keep};
@@ -166,8 +166,8 @@ std::unique_ptr<LocalIterator> DatabaseImpl::NewLocalIterator() {
   return iterators_.New(context_->executor, store_->shared_engine());
 }
 
-// The next program reads manifests, not logs. Where there is no room for tables, a log keeps what
-// MemTables have; without one they have no other place.
+// Flushes, because the next program reads manifests, not logs. If there is no room for tables, a
+// log keeps the contents of MemTables; without a log they have no other place.
 Status DatabaseImpl::FlushToClose() {
   const Status flushed = store_->engine().Flush();
   if (flushed.code() != Code::kNoSpace || options_.storage.wal == WalMode::kOff) return flushed;
@@ -197,7 +197,7 @@ Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
   const std::unique_ptr<io::FileLock> lock = std::move(lock_);
   Teardown();
   base::SyncPoint("kv.close.ended");
-  // Nobody goes on, and rank 0 keeps the lock, before all have let go of their files.
+  // Until all ranks have released their files, no rank continues, and rank 0 keeps the lock.
   const Status closed = exchange.Agree(kept);
   return ready.ok() ? closed : ready;
 }

@@ -12,7 +12,7 @@
 namespace quire::kv {
 namespace {
 
-// For who looks for the database while it goes away.
+// Waits for processes that look for the database while it is removed.
 constexpr uint64_t kPatienceNs = 5'000'000'000;
 constexpr uint64_t kPauseNs = 1'000'000;
 
@@ -48,7 +48,7 @@ class DestroyWork final : public runtime::JobWork {
     base::PutFixed(&digest, inventory_.digest);
     return digest;
   }
-  // Rank 0. Behind a look: what each rank sees, nothing where none sees any part.
+  // Rank 0. After a look: the digests of all ranks, or nothing if no rank sees any part.
   Result<std::string> TakeReports(int step, const std::vector<std::string>& reports) override {
     if (last_look_ >= 0 || step % 2 != 0) return std::string();
     std::string digests;
@@ -99,8 +99,9 @@ class DestroyWork final : public runtime::JobWork {
     return State::kThrough;
   }
 
-  // Who looks for the database at this moment may have made the file of its lock anew, and lets it
-  // go when nothing is found: it is waited for. Whatever else is there is somebody's new database.
+  // A process that looks for the database now may have recreated the lock file, and releases it
+  // when it finds nothing: this waits for it. Any other content is a new database of another
+  // process.
   Result<State> RemoveDirectory() {
     io::FileSystem& fs = *context_->fs;
     QUIRE_RETURN_IF_ERROR(RemoveIfEmpty(fs, locked_.directory));
@@ -130,7 +131,7 @@ class DestroyWork final : public runtime::JobWork {
   LockedDatabase locked_;
   uint64_t waits_since_ = 0;
   int step_count_ = 1 << 16;  // rank 0's counts
-  int last_look_ = -1;        // the step in which nobody saw a part
+  int last_look_ = -1;        // the step in which no rank saw a part
   PartInventory inventory_;
   std::unique_ptr<ShareRemoval> removal_;  // of what was seen, while it goes on
   std::vector<uint64_t> digests_;

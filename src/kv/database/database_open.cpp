@@ -44,7 +44,7 @@ struct Opening {
 constexpr size_t kOlderGenerationsMax = 2;
 constexpr char kUnnamedPartitioner[] = "custom";
 
-// What all ranks must give alike, one thing per line.
+// The properties that all ranks must pass alike, one per line.
 std::string Request(const std::string& name, const DatabaseOptions& options) {
   return "name = " + name + "\n" + runtime::OptionsText(options, "\n") +
          "\npartitioner = " + (options.partitioner ? "function" : "none") + "\n";
@@ -138,8 +138,8 @@ Status BeginCreation(Opening* opening) {
   return opening->context->exchange->Agree(written);
 }
 
-// What this attempt leaves, should it fail, may lie on a node that is not here next time, also if
-// all ranks see the older parts, as those of a checkpoint. No later generation has its number.
+// A failed attempt may leave parts on a node that is not here next time, also if all ranks see the
+// older parts, for example those of a checkpoint. So no later generation gets its number.
 Status TakeGenerationNumber(Opening* opening) {
   if (!opening->growing) return Status();
   DatabaseDescriptor& descriptor = opening->locked.descriptor;
@@ -209,7 +209,7 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
 // The descriptor says what the database is now: ready, and opened with these options.
 Status FinishDescriptor(const Opening& opening) {
   if (opening.context->rank() != 0) return Status();
-  // Where the storage is shared, new pairs come to it at once.
+  // If the storage is shared, new pairs come to it at once.
   const bool filling = opening.growing && !opening.old.shared;
   const DatabaseDescriptor now =
       NewDescriptor(opening, filling ? DescriptorState::kFilling : DescriptorState::kReady);
@@ -328,7 +328,7 @@ Status OpenParts(Opening* opening) {
   QUIRE_RETURN_IF_ERROR(
       context.exchange->Agree(base::OrOutOfMemory([&] { return FinishDescriptor(*opening); })));
   QUIRE_RETURN_IF_ERROR(JoinGroup(opening, share));
-  // What each rank does by itself ends in one more agreement: no rank has the database alone.
+  // The steps that each rank does alone end in one more agreement: no rank has the database alone.
   return context.exchange->Agree(MakeDatabase(opening));
 }
 
@@ -356,8 +356,8 @@ Status OpenTogether(const std::shared_ptr<runtime::ContextState>& context, const
   return OpenParts(opening);
 }
 
-// Rank 0 lets go of the lock when the others have let go of their files. Where a rank is dead, the
-// others may already be somewhere else.
+// Rank 0 releases the lock when the others have released their files. If a rank is dead, the others
+// may already be somewhere else.
 void GiveUpOpening(comm::Exchange& exchange, const Status& why, Opening* opening) {
   if (opening != nullptr) {
     opening->request = {};

@@ -52,7 +52,7 @@ Status ReadPath::GetWithoutMessage(RemoteGets::Wanted* wanted, const BufferAlloc
       return Status();
     }
     case StagedRead::State::kUpdate:
-      // Only the owner can tell what the function makes of the value.
+      // Only the owner knows the result of the function.
       QUIRE_RETURN_IF_ERROR(dispatcher_->Drain(owner));
       break;
   }

@@ -55,8 +55,9 @@ class PartEntries final : public table::EntryIterator {
   table::Entry entry_;
 };
 
-// Of one generation all parts merged, without what newer ones know and what other ranks own. As the
-// merges above and below it, it turns round by seeking anew.
+// All parts of one generation, merged, without the keys that newer generations contain and those
+// that other ranks own. To change its direction it seeks again, as the merges above and below it
+// do.
 class GenerationEntries final : public table::EntryIterator {
  public:
   GenerationEntries(std::shared_ptr<const GenerationChain> chain, size_t at, int rank,

@@ -18,7 +18,7 @@ Status GenerationChain::TakeOver(const GenerationChain& former) {
   for (size_t at = 0; at < options_.generations.size(); ++at) {
     const Generation& generation = options_.generations[at];
     for (size_t old = 0; old < former.options_.generations.size(); ++old) {
-      // The number alone may be that of a database which was made anew.
+      // The number alone may be that of a database which was recreated.
       if (!SameGeneration(former.options_.generations[old], generation)) continue;
       for (int rank = 0; rank < generation.rank_count; ++rank) {
         QUIRE_RETURN_IF_ERROR(TakePart(former.SlotOf(old, rank), &SlotOf(at, rank)));
@@ -68,7 +68,7 @@ Status GenerationChain::HoldLocked(size_t at, int rank, Slot& slot) const {
   const std::string path = PartsOnDisk().LockPath(part);
   auto lock = options_.fs->LockShared(path);
   if (lock.status().code() == Code::kNotFound) {
-    // Nobody has had it open since it was copied. Another rank may be faster.
+    // The part was not opened since it was copied. Another rank may create the file first.
     static_cast<void>(options_.fs->Open(path, io::FileOpenMode::kCreate));
     lock = options_.fs->LockShared(path);
   }

@@ -54,11 +54,12 @@ Status FindDirectory(const runtime::ContextState& context, LockedDatabase* locke
   return found.code() == Code::kNotFound ? Status() : found;  // perhaps on this node only
 }
 
-// The number behind which those of the next generations begin; 0: as the descriptor says. If each
-// machine has its own storage, parts of a destroyed database of this name may lie on machines that
-// are not here: a number drawn at random tells them from those of this one. One is enough, also for
-// a database that was on one machine alone until now. One that is older than ids may have parts of
-// small numbers on any machine: its numbers stay near these.
+// Returns the number after which the numbers of the next generations begin; 0: as the descriptor
+// says. If each machine has its own storage, parts of a destroyed database of this name may lie on
+// machines that are not here: a random number distinguishes them from the parts of this one. One
+// such number is enough, also for a database that was on one machine alone until now. A database
+// that is older than ids may have parts with small numbers on any machine: its numbers stay near
+// these.
 uint32_t FirstTaken(const runtime::ContextState& context, const DatabaseDescriptor& descriptor) {
   if (context.rank() != 0 || NextNumber(descriptor) > kDrawnMin) return 0;
   if (!descriptor.generations.empty() && descriptor.id == 0) return 0;
@@ -68,8 +69,8 @@ uint32_t FirstTaken(const runtime::ContextState& context, const DatabaseDescript
   return kDrawnMin + static_cast<uint32_t>(io::RandomU64() % (kDrawnMax - kDrawnMin));
 }
 
-// Rank 0 tells the others which database there is, or of which id a new one is, and behind which
-// number its next generations begin.
+// Rank 0's message to the others: which database there is, or the id of a new one, and the number
+// after which its next generations begin.
 std::string Told(const runtime::ContextState& context, const LockedDatabase& locked) {
   std::string told;
   base::PutFixed(&told, FirstTaken(context, locked.descriptor));

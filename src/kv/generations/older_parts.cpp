@@ -15,8 +15,9 @@ Result<bool> Sees(const GenerationChain::Options& chain, const Generation& gener
                           PartsOnDisk().marker());
 }
 
-// Whether this rank sees the first part of every generation, and its share of the others. Where all
-// do, the ranks share their storage: found out with few looks, however many parts there are.
+// Returns whether this rank sees the first part of every generation, and its share of the others.
+// If all ranks do, they share their storage: few lookups find this out, however many parts there
+// are.
 Result<bool> SeesItsShare(const runtime::ContextState& context,
                           const GenerationChain::Options& chain) {
   for (const Generation& generation : chain.generations) {
@@ -41,7 +42,8 @@ Result<std::string> SeenParts(const GenerationChain::Options& chain) {
   return seen;
 }
 
-// Who reads the part at `at`: the rank with its number, or else the first that sees it. -1: nobody.
+// Returns the rank that reads the part at `at`: the rank with its number, else the first that sees
+// it; -1 if no rank sees it.
 int ReaderOf(const std::vector<std::string>& seen, size_t at, int part) {
   const size_t preferred = static_cast<size_t>(part) % seen.size();
   if (seen[preferred][at] != 0) return static_cast<int>(preferred);
@@ -102,8 +104,8 @@ bool LiesByTurns(const std::vector<std::string>& seen, size_t ranks) {
   return true;
 }
 
-// Nobody writes any more to the parts that this rank is to read: what is left of the job that did
-// has ended.
+// Makes sure that no process writes any more to the parts that this rank is to read: the remaining
+// processes of the job that did have ended.
 Status HoldOwn(const runtime::ContextState& context, const OlderParts& old) {
   for (size_t at = 0; at < old.readers.size(); ++at) {
     for (size_t part = 0; part < old.readers[at].size(); ++part) {
@@ -119,7 +121,7 @@ Status HoldOwn(const runtime::ContextState& context, const OlderParts& old) {
 Result<bool> WasCopiedByFewerRanks(const runtime::ContextState& context,
                                    const GenerationChain::Options& options) {
   const Result<bool> own = Sees(options, options.generations[0], context.rank());
-  // One that cannot look is told below.
+  // The failure of a rank that cannot look is returned below.
   QUIRE_ASSIGN_OR_RETURN(const uint64_t blind, context.exchange->Sum(own.ok() && *own ? 0 : 1));
   if (blind == 0) return false;
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> seen, GatherSeenParts(context, options));

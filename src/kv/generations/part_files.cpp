@@ -96,7 +96,7 @@ Result<bool> RemoveShare(io::FileSystem& fs, const PartInventory& inventory,
   }
 }
 
-// What falls to one of `count` ranks: every part whose rank is `index` modulo `count`.
+// The share of one of `count` ranks: every part whose rank is `index` modulo `count`.
 struct Share {
   int index = 0;
   int count = 0;
@@ -157,7 +157,7 @@ Result<bool> ShareRemoval::Advance() {
   // Rank 0 forgets them next, perhaps on another device: no power loss may bring them back.
   for (const std::string& generation : changed_) {
     const Status synced = fs_.SyncDirectory(generation);
-    // Who removed it meanwhile, empty, has that made durable.
+    // If another rank removed the empty directory meanwhile, that rank makes this durable.
     if (!synced.ok() && synced.code() != Code::kNotFound) return synced;
   }
   return true;
@@ -282,7 +282,7 @@ Status RemoveIfEmpty(io::FileSystem& fs, const std::string& directory) {
   if (!rest->empty()) return Status();
   const Status removed = fs.RemoveDirectory(directory);
   if (removed.ok() || removed.code() == Code::kNotFound) return Status();
-  // Or somebody made something in it meanwhile.
+  // Or another process created something in it meanwhile.
   rest = fs.List(directory);
   const bool gone = rest.status().code() == Code::kNotFound;
   return gone || (rest.ok() && !rest->empty()) ? Status() : removed;

@@ -20,7 +20,7 @@ namespace {
 
 // Pairs to one owner go together in messages of about so much.
 constexpr uint64_t kBatchBytes = 256 << 10;
-// What waits for its batch to be full, to all owners.
+// Bytes that wait for their batches to be full, for all owners together.
 constexpr uint64_t kBufferedBytesMax = 8 << 20;
 // Messages without an answer.
 constexpr int kUnderWayMax = 16;
@@ -36,7 +36,7 @@ struct PartToRead {
   int rank;
 };
 
-// What answers come to: shared with them, since they may outlive the work.
+// The outcome of answers: shared with them, because they may outlive the work.
 struct Answers {
   std::mutex mutex;
   int under_way = 0;
@@ -230,7 +230,7 @@ Status RedistributionWork::Send(int owner) {
     {
       const std::lock_guard<std::mutex> lock(answers->mutex);
       --answers->under_way;
-      // Takes no memory: nobody hears of what is thrown here, and the pairs would count as moved.
+      // Allocates no memory: an exception here would be lost, and the pairs would count as moved.
       if (answers->failure.ok() && !status.ok()) {
         answers->failure = status;
         answers->failed_owner = owner;
@@ -278,8 +278,8 @@ void RedistributionWork::RemoveOwnPart() {
                 "; closing the database, or the next open, tries again");
 }
 
-// True once it is gone, or stays: a checkpoint that was read where it lies, and for now what
-// somebody still reads.
+// Returns true once the part is gone, or if it stays: a checkpoint that was read in place, and for
+// now a part that a reader still uses.
 Result<bool> RedistributionWork::RemoveSome(const PartToRead& part) {
   const Generation& generation = generations_[part.generation];
   if (!generation.location.empty()) return true;

@@ -87,7 +87,7 @@ Status FileGroupReader::Get(int owner, const NamedTables& tables, Slice key,
                          ReaderAt(owner, members_[static_cast<size_t>(owner)].get(), tables));
   const Status status = reader->Get(key, allocate, nullptr);
   if (status.ok() || status.code() == Code::kNotFound) return status;
-  // Stale, or damaged: the owner knows better, or tells it as its own.
+  // Stale, or damaged: the owner has a newer state, or reports the damage itself.
   return Status(Code::kBusy, std::string(status.message()));
 }
 

@@ -8,7 +8,7 @@
 namespace quire::kv {
 namespace {
 
-// What a rank tells of itself: where its tables are, and its memory.
+// Returns a rank's announcement: the places of its tables and of its memory.
 std::string Announce(engine::NeighbourReadable* own, const std::string& directory) {
   std::string text;
   if (own == nullptr || own->region_name().empty()) return text;

@@ -60,16 +60,16 @@ void Dispatcher::MakeRoom() {
   counters_->Add(DatabaseCounter::kStagingStalls);
   const int owner = remote_memtable_.LargestOwner();
   if (owner < 0) return;
-  // Where the owner does not answer its batches are given up, which makes room too; the fence
-  // tells.
+  // If the owner does not answer, its batches are given up, which makes room, too; the fence
+  // reports this.
   static_cast<void>(Drain(owner));
 }
 
-// Sends while there is something to send and nobody else is at it.
+// Sends while there is something to send and no other thread sends to `owner`.
 void Dispatcher::Pump(int owner) {
   do {
     const std::unique_lock<std::mutex> lock(remote_memtable_.SendMutex(owner), std::try_to_lock);
-    if (!lock.owns_lock()) return;  // whoever holds it looks once more after letting go
+    if (!lock.owns_lock()) return;  // the thread that holds it tries once more after releasing it
     while (StagedBatchPtr batch = remote_memtable_.TakeSendable(owner))
       SendNext(owner, std::move(batch));
   } while (remote_memtable_.HasSendable(owner));
@@ -81,7 +81,7 @@ void Dispatcher::SendNext(int owner, StagedBatchPtr batch) {
   base::SyncPoint("kv.batch.before_send");
   auto done = [self = shared_from_this(), owner, batch](const comm::Outcome& outcome) {
     self->OnAnswer(owner, batch, outcome);
-    // This runs where nothing may be sent: the thread does it, or the next call.
+    // Nothing may be sent from here: the thread sends it, or the next call.
     if (self->remote_memtable_.HasSendable(owner)) self->Enqueue(owner);
   };
   const Status started = base::OrOutOfMemory([&] {
@@ -137,7 +137,7 @@ struct Dispatcher::Wave {
   std::shared_ptr<comm::Call> call;
 };
 
-// Leaves `wave->call` empty where nothing is left to be waited for.
+// Starts the next wait of `wave`; leaves `wave->call` empty if there is nothing left to wait for.
 Status Dispatcher::StartWave(Wave* wave) {
   wave->batch = nullptr;
   wave->call = nullptr;
@@ -156,7 +156,7 @@ Status Dispatcher::StartWave(Wave* wave) {
     counters_->Add(DatabaseCounter::kBatchBytesSent, last->size);
   }
   const Slice contents = last == nullptr ? Slice() : last->contents();
-  // A batch that was taken is settled, whatever happens: nobody would send it again.
+  // A batch that was taken is settled, whatever happens: no other thread would send it again.
   auto call = base::OrOutOfMemory([&] {
     return exchange_->Start(owner, Channel(database_number_, operation), {}, contents);
   });
@@ -180,7 +180,7 @@ Status Dispatcher::FinishWave(Wave* wave) {
   return silent ? status : Status();
 }
 
-// What a wave ended with; a fence that failed leaves nothing to be hoped for.
+// Settles the end of a wave; if a fence failed, the owner is given up.
 void Dispatcher::Settle(int owner, const StagedBatchPtr& batch, const comm::Outcome& outcome) {
   if (batch != nullptr) {
     OnAnswer(owner, batch, outcome);
@@ -248,8 +248,8 @@ void Dispatcher::WakeThread() {
   wake_.notify_one();
 }
 
-// Where memory runs out in a turn, the next one comes a while later, and looks at all owners: what
-// the turn was about to send is not known any more.
+// If memory runs out in a turn, the next turn comes a while later, and visits all owners: what the
+// failed turn was about to send is not known any more.
 void Dispatcher::RunThread() {
   std::unique_lock<std::mutex> lock(mutex_);
   bool starved = false;

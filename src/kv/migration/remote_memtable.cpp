@@ -162,7 +162,7 @@ Status RemoteMemTable::AddReserved(OwnerQueue& queue, uint64_t size, log::Record
   return Status();
 }
 
-// Leaves the queue without an open batch where there is no room.
+// Opens a batch; leaves the queue without an open batch if there is no room.
 Status RemoteMemTable::Open(OwnerQueue& queue) {
   if (!Reserve(queue, options_.batch_bytes)) return Status();
   const Status opened = base::OrOutOfMemory([&] { return OpenReserved(queue); });
@@ -257,8 +257,8 @@ const char* RemoteMemTable::RecordAt(const OwnerQueue& queue, uint64_t position)
   return batch.bytes.get() + (position - batch.position);
 }
 
-// Records are indexed when somebody looks for one, or when there are many: where ranks only write,
-// most are gone by then, and nobody pays for them.
+// Records are indexed when a reader searches for one, or when there are many: on ranks that only
+// write, most records are gone by then, and cost nothing.
 void RemoteMemTable::IndexLocked(OwnerQueue& queue) {
   const uint64_t first_live = FirstLive(queue);
   uint64_t position = std::max(queue.indexed_end, first_live);

@@ -86,7 +86,7 @@ class PairIterator final : public LocalIterator {
   WalkEnd end_;
 };
 
-// Entries turn round by seeking anew.
+// To change the direction, it seeks in the entries again.
 class EntryPairIterator final : public LocalIterator {
  public:
   explicit EntryPairIterator(std::unique_ptr<table::EntryIterator> entries)

@@ -14,7 +14,7 @@
 namespace quire::kv {
 namespace {
 
-// Marks all keys of a batch as being written, where there is a cache to be kept right.
+// Marks all keys of a batch as being written, if there is a cache to keep right.
 class BatchGuard {
  public:
   BatchGuard(PairCache& cache, const std::vector<engine::WriteOp>& operations) {
@@ -173,7 +173,7 @@ Status LocalStore::GiveUp(Slice records, const engine::WriteProgress& progress, 
                           ApplyFailures* failures) const {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t count, CountRecords(records));
   if (failures->first.ok()) failures->first = why;
-  // Where nothing counts as applied, what functions refused is among it.
+  // If nothing counts as applied, `count` contains the operations that functions refused.
   failures->lost_count = std::min(count, failures->lost_count + count - progress.applied);
   return Status();
 }

@@ -127,7 +127,7 @@ PairCache::WriteGuard::~WriteGuard() {
   base::SyncPoint("kv.cache.before_unmark");
   // One more ended, one less under way.
   const uint64_t before = cache_->MarkOf(hash_).state.fetch_add(kEndedOne - 1);
-  // The count of those that have ended begins anew: no earlier ticket may equal a later one.
+  // The count of ended writes restarts: no earlier ticket may equal a later one.
   if ((before >> kEndedShift) == kUnderWayMask) [[unlikely]]
     cache_->generation_.fetch_add(1);
 }

@@ -19,7 +19,7 @@
 namespace quire::kv {
 namespace {
 
-// What rank 0 prepares and tells the others.
+// The data that rank 0 prepares and sends to the others.
 struct Prepared {
   uint64_t number = 0;
   uint64_t earlier = 0;                // the newest complete one; 0: none
@@ -155,7 +155,7 @@ Result<runtime::JobWork::State> CheckpointWork::AdvancePart() {
   }
   const Result<bool> done = part_.Advance();
   if (done.ok()) return *done ? State::kThrough : State::kAgain;
-  // Without this part nobody publishes. The others' goes when rank 0 says so.
+  // Without this part rank 0 does not publish. The others remove theirs when rank 0 says so.
   part_.Remove();
   return AsFailure(done.status());
 }
@@ -175,7 +175,8 @@ Result<bool> CheckpointWork::DropUnlessGone(CheckpointFound* found) {
   return gone.status().code() == Code::kNotFound ? true : gone;
 }
 
-// True once it is gone. Somebody may have begun it since it was found, or removed it.
+// Returns true once it is gone. Another process may have begun it since it was found, or removed
+// it.
 Result<bool> CheckpointWork::DropUnheld(CheckpointFound* left) {
   if (leftover_lock_ == nullptr) {
     Result<std::unique_ptr<io::FileLock>> lock =
@@ -188,7 +189,7 @@ Result<bool> CheckpointWork::DropUnheld(CheckpointFound* left) {
   return DropUnlessGone(left);
 }
 
-// Some of what one has left that was interrupted. Where it stays it is in nobody's way.
+// Removes some of an interrupted checkpoint. If this fails, it stays, and does no harm.
 void CheckpointWork::DropLeftover() {
   CheckpointFound& left = prepared_.left.back();
   const Result<bool> gone = DropUnheld(&left);
@@ -233,14 +234,16 @@ Status CheckpointWork::Rename() {
   base::SyncPoint("kv.checkpoint.renamed");
   const Status durable = base::OrOutOfMemory([&] { return fs_.SyncDirectory(home_); });
   if (!durable.ok()) {
-    // All ranks hear that it failed. Where it cannot be taken back either, it is whole.
+    // All ranks receive this failure. If the rename cannot be taken back either, the checkpoint is
+    // complete.
     const Status back = fs_.Rename(complete, partial_);
     may_be_published_ = !back.ok() || !fs_.SyncDirectory(home_).ok();
     return durable;
   }
   published_ = true;
   base::SyncPoint("kv.checkpoint.durable");
-  // Not before: what nobody holds may be removed by others. One that stays means nothing.
+  // Not before: other processes may remove a checkpoint that no process has locked. A lock file
+  // that stays means nothing.
   static_cast<void>(fs_.Unlink(LockedDatabase::LockPath(complete)));
   return Status();
 }
@@ -345,8 +348,8 @@ Result<std::unique_ptr<Event>> RunningCheckpoints::Start(
   return event;
 }
 
-// They read this rank's files. How they ended is their events' to tell, and the log's. Where a step
-// is stuck on this rank, to give it up would wait for that step as well.
+// They read this rank's files. Their events, and the log, report how they ended. If a step is stuck
+// on this rank, giving it up would wait for that step as well.
 Status RunningCheckpoints::Await() {
   Status first;
   for (const std::shared_ptr<runtime::Job>& checkpoint : jobs_) {
@@ -362,7 +365,7 @@ Status RunningCheckpoints::Await() {
 
 void RunningCheckpoints::Stop() {
   for (const std::shared_ptr<runtime::Job>& checkpoint : jobs_) {
-    // One that has ended may still have to tell another rank.
+    // One that has ended may still have to send its outcome to another rank.
     if (!checkpoint->finished()) checkpoint->Stop();
   }
   jobs_.clear();

@@ -94,8 +94,8 @@ std::optional<uint64_t> NumberBehind(const std::string& name, Slice prefix) {
   return ours ? number : std::nullopt;
 }
 
-// Of a directory whose name is a number. One that cannot be looked into is taken for complete:
-// whoever uses it is told why.
+// Returns the state of a directory whose name is a number. If it cannot be read, it counts as
+// complete: its user then receives the reason.
 CheckpointState StateOf(io::FileSystem& fs, const std::string& directory) {
   const Result<bool> recorded = fs.Exists(directory + "/" + kCommitName);
   return !recorded.ok() || *recorded ? CheckpointState::kComplete : CheckpointState::kUnrecorded;
@@ -239,7 +239,7 @@ Result<std::vector<CheckpointFound>> FindCheckpoints(io::FileSystem& fs, const s
     } else if (const auto dropped = NumberBehind(entry.name, kDroppedPrefix)) {
       found.push_back({*dropped, CheckpointState::kDropped, directory});
     } else if (const auto partial = NumberBehind(entry.name, kPartialPrefix)) {
-      // Where nobody can tell it is left alone.
+      // If the holder cannot be determined, it is left alone.
       const auto holder = fs.LockHolder(LockedDatabase::LockPath(directory));
       const bool left = holder.ok() && holder->empty();
       found.push_back(

@@ -12,8 +12,8 @@
 namespace quire::kv {
 namespace {
 
-// Of so many checkpoints in a row one reads a file that it links, although nothing says that it was
-// changed: media forget.
+// One of so many checkpoints in a row reads a file that it links, although nothing says that the
+// file was changed: media forget.
 constexpr uint64_t kLinksUnreadMax = 32;
 
 uint64_t SumOf(Slice bytes) {
@@ -64,14 +64,15 @@ Status CheckpointPart::Begin() {
   looks_ = LookAtEarlier();
   std::vector<FileCopier::Item> items;
   for (const engine::Capture::File& file : capture_->files()) items.push_back(ItemOf(file));
-  // Who reads and writes the database need not meet a damaged block: a checkpoint has to.
+  // Readers and writers of the database may never read a damaged block: a checkpoint must.
   const auto check = [this](const FileCopier::Item& item) { return CheckCopy(item); };
   transfer_ = std::make_unique<FileCopier>(fs_, places_.source, places_.target, std::move(items),
                                            bytes_done_, check);
   return Status();
 }
 
-// The files of this part in the newest complete checkpoint. What cannot be read is copied anew.
+// Returns the files of this part in the newest complete checkpoint. Unreadable ones are copied
+// again.
 FileList CheckpointPart::EarlierFiles() const {
   if (places_.earlier.empty()) return {};
   const Result<std::string> text =
@@ -82,8 +83,8 @@ FileList CheckpointPart::EarlierFiles() const {
   return std::move(*list);
 }
 
-// The commit record is the last that is written of a checkpoint: what is younger was changed. What
-// cannot be looked at counts as changed.
+// The commit record is the last file that a checkpoint writes: younger files were changed. Files
+// that cannot be examined count as changed.
 std::map<std::string, CheckpointPart::Look> CheckpointPart::LookAtEarlier() const {
   std::map<std::string, Look> looks;
   if (earlier_.files.empty()) return looks;
@@ -122,14 +123,14 @@ FileCopier::Item CheckpointPart::ItemOf(const engine::Capture::File& file) const
 
 Status CheckpointPart::CheckCopy(const FileCopier::Item& item) {
   const Status found = verifier_->Check(item.name, item.file.identity);
-  // What is wrong came from the database, or with the copy. A segment without its last records is
-  // sound to who reads it.
+  // The damage came from the database, or with the copy. To its readers a segment without its last
+  // records is sound.
   const bool doubtful = found.code() == Code::kCorruption || verifier_->HasHoles(item.name);
   QUIRE_RETURN_IF_ERROR(CompareCopy(item, doubtful));
   return NameSource(found);
 }
 
-// What only all files together show: true once all is checked.
+// Checks what only all files together show: true once everything is checked.
 Result<bool> CheckpointPart::CheckSome() {
   if (damage_.ok()) {
     const Result<bool> found = verifier_->FinishSome(names_);

@@ -10,11 +10,11 @@ namespace {
 
 // One call of Advance: about 10 ms of a fast device.
 constexpr int kPiecesPerAdvance = 16;
-// One write. Of larger ones Linux makes page-cache folios that a virtual machine may first have to
-// get from its host: measured at 4 times the cost.
+// The size of one write. For larger writes Linux makes page-cache folios that a virtual machine may
+// first have to get from its host: measured at 4 times the cost.
 constexpr uint64_t kWriteBytes = 256 << 10;
-// What was written so far goes to the device while the next is copied: a whole file, copied and
-// then synced, takes twice the time.
+// Written bytes go to the device while the next ones are copied: to copy a whole file, and then
+// sync it, takes twice the time.
 constexpr uint64_t kWriteBackBytes = 8 << 20;
 
 }  // namespace

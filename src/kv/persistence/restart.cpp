@@ -30,7 +30,8 @@ uint32_t CopyNumber(const DatabaseDescriptor& before) {
   return IsThere(before) ? before.taken : before.generations[0].number;
 }
 
-// That all files of a part are there, with their sizes: what is cheap where it is used as it lies.
+// Checks that all files of a part exist, with their sizes: a cheap check for parts that are used in
+// place.
 Status LookAtPart(io::FileSystem& fs, const std::string& directory, const FileList& list) {
   const Result<std::vector<io::FileInfo>> listed = fs.List(directory);
   if (listed.status().code() == Code::kNotFound) return MissingFile(directory);
@@ -146,7 +147,7 @@ Result<runtime::JobWork::State> RestartWork::AdvanceCandidate(int step) {
   transfer_.reset();
   part_ = -1;
   if (state.ok()) return state;
-  // Without this part nobody publishes. The others' goes when rank 0 says so.
+  // Without this part rank 0 does not publish. The others remove theirs when rank 0 says so.
   QUIRE_RETURN_IF_ERROR(RemoveCopies());
   if (options_.number != 0 || !IsDamage(state.status())) return AsFailure(state.status());
   damage_ = state.status().ToString();
@@ -192,7 +193,7 @@ Status RestartWork::BeginPart(const Candidate& candidate) {
   return Status();
 }
 
-// What this rank copied of a candidate.
+// Removes what this rank copied of a candidate.
 Status RestartWork::RemoveCopies() {
   for (Copy& part : std::exchange(copies_, {})) {
     QUIRE_RETURN_IF_ERROR(
@@ -251,8 +252,9 @@ Status RestartWork::Publish() {
     base::SyncPoint("kv.restart.published");
     return Status();
   }
-  // All ranks hear that it failed. Where this cannot be taken back, the database is whole. For want
-  // of space or memory nothing was renamed (ReplaceFile), and the old one stands.
+  // All ranks receive this failure. If this cannot be taken back, the database is complete. If
+  // space or memory was short, nothing was renamed (ReplaceFile), and the old descriptor is in
+  // force.
   const bool stands = written.code() == Code::kNoSpace || written.code() == Code::kOutOfMemory;
   may_count_ = !stands && !WriteDescriptor(fs_, locked_.directory, before).ok();
   return written;
@@ -305,8 +307,9 @@ Status WriteOnFirst(const runtime::ContextState& context, const LockedDatabase& 
       writes ? WriteDescriptor(*context.fs, locked.directory, locked.descriptor) : Status());
 }
 
-// Of a database that stays until the restart has ended well. What an interrupted attempt left goes;
-// some may be on nodes that are not here: no part that is copied from now on has the same name.
+// For a database that stays until the restart has succeeded: removes what an interrupted attempt
+// left. Some may be on nodes that are not here, so no part that is copied from now on has the same
+// name.
 Status MakeRoomBeside(const runtime::ContextState& context, LockedDatabase* locked) {
   std::set<uint32_t> kept;
   for (const Generation& generation : locked->descriptor.generations) {
@@ -317,7 +320,7 @@ Status MakeRoomBeside(const runtime::ContextState& context, LockedDatabase* lock
   return WriteOnFirst(context, *locked);
 }
 
-// The same where there is no database, when the descriptor says that this begins.
+// Does the same if there is no database: the descriptor then says that this begins.
 Status BeginNew(const runtime::ContextState& context, LockedDatabase* locked,
                 const Candidate& candidate) {
   const bool interrupted = !locked->descriptor.generations.empty();

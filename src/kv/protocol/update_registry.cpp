@@ -22,7 +22,7 @@ Status UpdateRegistry::Register(uint32_t id, AnsweringUpdateFunction function) {
   } else {
     at->function = functions_.back().get();
   }
-  // Kept before anybody sees it.
+  // Stored before any reader sees it.
   tables_.push_back(std::move(next));
   table_.store(tables_.back().get(), std::memory_order_release);
   return Status();

@@ -29,7 +29,7 @@ Status FailureOf(Code code, Slice text) {
   }
 }
 
-// False where there is no failure.
+// Returns false if there is no failure.
 bool ReadFailure(base::ByteReader* reader, Status* status) {
   uint64_t code = 0;
   Slice text;
