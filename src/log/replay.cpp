@@ -51,7 +51,7 @@ class Replayer {
     return report_;
   }
 
-  // All that can be found, whatever was promised.
+  // Replays all that can be found, whatever was promised.
   Result<ReplayReport> ForRepair() {
     promised_ = complete_ = reserved_ = kSegmentHeaderBytes;
     goes_on_where_unclear_ = true;
@@ -86,7 +86,7 @@ class Replayer {
     uint64_t end;
   };
 
-  // Up to end_.
+  // Walks the records up to end_.
   Status Walk() {
     uint64_t at = kSegmentHeaderBytes;
     while (at < end_) {
@@ -98,7 +98,7 @@ class Replayer {
         size = SkipAt(at);
       }
       if (status.ok() && futile_bytes_ > futile_bytes_max_) {
-        // Behind the mark is nothing that was finished before the header page was written last.
+        // Behind the mark lies nothing that was finished before the header page was last written.
         if (KnowsReserved() && at >= std::max({reserved_, promised_, complete_})) return Status();
         if (!goes_on_where_unclear_) return Overlapping(at);
         GoOnFrom(at);

@@ -26,7 +26,7 @@ constexpr uint64_t kWatermarkBytes = 24;
 constexpr uint64_t kCompleteMarkAt = 1536;
 constexpr uint64_t kClosedMarkAt = 1544;
 constexpr uint64_t kReservedMarkAt = 1552;
-// So that no mark is ever taken for another.
+// Distinguish the marks, so that none is ever taken for another.
 constexpr uint64_t kClosedMarkSalt = 0x71C6A7D3E58B92F1;
 constexpr uint64_t kReservedMarkSalt = 0xB4E91F5C0D27A683;
 
@@ -327,7 +327,7 @@ Result<std::unique_ptr<Segment>> Segment::Create(io::FileSystem& fs, const std::
   QUIRE_ASSIGN_OR_RETURN(const bool is_new, PrepareFile(fs, path, header.capacity, room, origin));
   std::unique_ptr<Segment> segment(new Segment);
   QUIRE_ASSIGN_OR_RETURN(segment->map_, fs.Map(path, header.capacity, io::MapMode::kReadWrite));
-  // Once more, as a mapping does it: a reader may have had the file read ahead meanwhile.
+  // Again, as a mapping does it: a reader may have had the file read ahead meanwhile.
   segment->map_->LimitRoom(kSegmentHeaderBytes);
   const Status first = segment->map_->GrowRoom(room);
   if (!first.ok()) {

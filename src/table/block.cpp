@@ -129,7 +129,7 @@ const char* ValidateBlock(Slice contents, BlockKeys* keys) {
   return nullptr;
 }
 
-// One head, where the offsets would be.
+// Reads the one head, which stands in place of the offsets.
 void BlockView::ReadAlike() {
   entries_ = ReadVarint(offsets_, &alike_head_) + prefix_size_;
   alike_bytes_ = static_cast<size_t>(end_ - entries_) / count_;
@@ -152,7 +152,7 @@ uint32_t BlockView::LowerBound(Slice key) const {
 }
 
 // In a block that is not in the processor's cache each probe of a binary search would wait for the
-// one before. So some pivots are asked for at once, and then the few entries between two of them.
+// one before. So some pivots are prefetched at once, and then the few entries between two of them.
 void BlockView::Narrow(Slice suffix, uint32_t* low, uint32_t* high) const {
   const auto pivot = [this](uint32_t i) {
     return static_cast<uint32_t>(uint64_t{count_} * i / kPivots);

@@ -91,7 +91,7 @@ CachedBlock* BlockCache::Keep(CacheSlot* slot, CachedBlock* block) {
   Chain evicted;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    // In this order: the newcomer is no candidate, however much the others are in use.
+    // In this order: the new block is no candidate, however much the others are in use.
     EvictLocked(block->charge_);
     evicted = TakeEvictedLocked();
     if (ring_.PushBack(block)) {

@@ -78,7 +78,7 @@ bool RawSize(Slice stored, uint64_t* raw_size, Slice* body) {
 Code Decompress(BlockForm form, Slice body, char* to, uint64_t raw_size) {
   uint64_t size = 0;
   if (form == BlockForm::kLz4) {
-    // No body of raw contents that are bounded can be longer than this; then it also fits an int.
+    // No body of bounded raw contents can be longer than this; then it also fits an int.
     const auto body_max = static_cast<size_t>(LZ4_compressBound(static_cast<int>(raw_size)));
     if (body.size() > body_max) return Code::kCorruption;
     const int written = LZ4_decompress_safe(body.data(), to, static_cast<int>(body.size()),

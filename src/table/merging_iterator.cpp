@@ -13,7 +13,8 @@ MergingIterator::MergingIterator(std::vector<std::unique_ptr<EntryIterator>> sou
   heap_.reserve(sources_.size());
 }
 
-// In the direction of travel. No two entries are equal: LSNs of one key differ.
+// Returns whether `a` comes before `b` in the direction of travel. No two entries are equal: LSNs
+// of one key differ.
 inline bool MergingIterator::ComesFirst(const Node& a, const Node& b) const {
   if (a.prefix != b.prefix) return forward_ == (a.prefix < b.prefix);
   const int order = a.entry->key.compare(b.entry->key);
@@ -58,7 +59,7 @@ void MergingIterator::SiftDown(size_t at) {
   heap_[at] = moving;
 }
 
-// After the root's source moved: puts it where it belongs, or takes it out.
+// Called after the root's source moved: moves it to its place in the heap, or removes it.
 void MergingIterator::AdvanceTop() {
   if (!Load(&heap_[0])) {
     heap_[0] = heap_.back();

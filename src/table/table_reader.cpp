@@ -10,7 +10,7 @@
 namespace quire::table {
 namespace {
 
-// So that the 64-byte blocks of the filter are cache lines, behind a block's header.
+// Aligns the 64-byte blocks of the filter with cache lines, behind a block's header.
 constexpr size_t kFilterPlace = 64 - sizeof(CachedBlock);
 // Head, tags and offsets of a block of usual size: asked for before the first of them arrives.
 constexpr size_t kPrefetchBytes = 192;

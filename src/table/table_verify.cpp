@@ -95,7 +95,7 @@ class Verifier {
     if (!counted_ || largest > found_.largest_key) found_.largest_key = largest;
   }
 
-  // After CountRange.
+  // Called after CountRange.
   void CountLsn(uint64_t lsn) {
     if (!counted_ || lsn < found_.min_lsn) found_.min_lsn = lsn;
     if (!counted_ || lsn > found_.max_lsn) found_.max_lsn = lsn;

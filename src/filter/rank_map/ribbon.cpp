@@ -43,7 +43,7 @@ struct Rows {
   }
 
 #if defined(__SSE2__)
-  // Two rows, the upper half of each folded into its lower one.
+  // Returns two rows, the upper half of each folded into its lower one.
   __m128i Two(size_t row) const {
     const auto load = [row](const char* from) {
       return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row * 8));
@@ -139,7 +139,7 @@ class Ribbon {
   uint32_t listed_count_;
 };
 
-// Its parts fill it exactly; each number in it is one that building writes.
+// Returns what is wrong, or null: its parts must fill it exactly, and each number must be possible.
 const char* Ribbon::Validate(uint32_t rank_count) const {
   if (layer_count_ > kLayersMax) return "a ribbon with too many layers";
   uint64_t size = kRibbonHeaderBytes + layer_count_ * sizeof(uint32_t);

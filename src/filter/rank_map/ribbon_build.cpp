@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kListedKeysMax = 6;  // fewer keys than this are listed, not given a layer
 // Keys for each slot of a layer, in percent.
 constexpr size_t kLoadPercent = 104;
-// In a layer of one block, where all keys start, one that is bumped takes all with it.
+// In a layer of one block all keys start at one place, so that a bumped key bumps all.
 constexpr size_t kSpareSlots = 16;
 
 // A key on its way through the layers.

@@ -85,10 +85,10 @@ Status DbImpl::Get(const base::HashedKey& key, const engine::Snapshot* snapshot,
     std::shared_ptr<const engine::BackingStore> base;
     const Status status = GetAboveBackingStore(key, snapshot, allocate, &base);
     if (base == nullptr) return status;
-    // It may open files and replay logs: outside of the guard.
+    // Outside of the guard, because it may open files and replay logs.
     const Status below = base->Get(key.key, allocate);
     if (below.ok() || below.code() == Code::kNotFound || HasBackingStore()) return below;
-    // It went meanwhile, since all that it had is here.
+    // The base was detached meanwhile, because all its pairs are here.
   }
 }
 

@@ -18,7 +18,7 @@ constexpr size_t kUpdatesAhead = 16;
 
 }  // namespace
 
-// One update on its way: the function, local or by number, and buffers that are used again.
+// An update under way: the function, local or by number, and buffers that are used again.
 struct DbImpl::UpdateCall {
   const engine::UpdateFn* local = nullptr;
   const WireUpdateFn* wire = nullptr;
@@ -91,8 +91,9 @@ Status DbImpl::RunUpdate(const base::HashedKey& key, UpdateCall& call) {
   }
 }
 
-// Under the key's lock. Other writes of the key need it too, so what is newest stays newest: the
-// function runs, and a large value is stored, without a guard, for which others would wait.
+// Called under the key's lock. Other writes of the key need it too, so the newest version stays the
+// newest: the function runs, and a large value is stored, without a guard, for which others would
+// wait.
 Status DbImpl::TryUpdate(const base::HashedKey& key, UpdateCall& call, UpdateOutcome* outcome) {
   call.lsn = 0;
   const std::string* found = nullptr;
@@ -208,7 +209,7 @@ class DbImpl::Applier {
     while (status.ok() && progress_.over < ops_.size()) {
       status = base::OrOutOfMemory([this] { return RunNext(); });
       if (status.ok() || !std::exchange(call_.refused, false)) continue;
-      // Its neighbours came by calls of their own, and have nothing to do with it.
+      // Its neighbours in the batch came by calls of their own, and are not concerned.
       if (progress_.refused.ok()) progress_.refused = status;
       status = Status();
       Over(1);

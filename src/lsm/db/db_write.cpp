@@ -45,7 +45,7 @@ Status DbImpl::WriteOne(log::RecordType type, const base::HashedKey& key, Slice 
     uint64_t full_generation = 0;
     bool added = false;
     {
-      // From the value's place to the record that refers to it under one guard: a value segment is
+      // One guard from the storing of the value to the record that refers to it: a value segment is
       // judged dead only after a grace period.
       const bool locked = key_locks_.enabled();
       const KeyLock key_lock =

@@ -196,7 +196,7 @@ Status Opening::BeginActive(const RecoveredLog& log) {
   if (active == nullptr) {
     return Status(Code::kBusy, "no log segment is free in " + directory_);
   }
-  // Its pages come as they are stored to: opening does not wait for them.
+  // Its pages are allocated as they are written: opening does not wait for them.
   active->Activate(log.end_generation, log.end_lsn);
   {
     VersionSet::Change change(versions_);

@@ -40,7 +40,7 @@ WriteRoom::Room WriteRoom::LookForRoomLocked(engine::WriteProgress* progress) co
                     static_cast<size_t>(parts_.options.flushing_queue_length);
   room.slot_free = pool_->HasFreeSlot();
   const uint64_t now_ns = io::RealClock().NowNs();
-  // Until the queue has room it is the flushes that are waited for, not the iterators.
+  // Until the queue has room, the writer waits for flushes, not for iterators.
   const bool pinned = !room.queue_full && !room.slot_free;
   if (!pinned || progress->pinned_since_ns == 0) progress->pinned_since_ns = now_ns;
   room.pinned_ns = now_ns - progress->pinned_since_ns;
@@ -165,8 +165,9 @@ void WriteRoom::RotateEarly(uint64_t full_generation, bool may_wait) {
 
 bool WriteRoom::PrepareDueLocked() const {
   if (ready_ != nullptr || preparing_ || prepare_refused_ || !pool_->HasFreeSlot()) return false;
-  // One that Flush closed with little in it is through before the active one is full: its memory,
-  // which is there already, is taken again. New memory costs a page fault for each page.
+  // A MemTable that Flush closed with little in it is flushed before the active one is full: then
+  // its memory, which is present already, is used again. New memory costs a page fault for each
+  // page.
   const auto& closed = parts_.versions.current()->immutables;
   const bool comes_back = closed.size() == 1 && closed.front()->generation() == early_generation_ &&
                           closed.front()->table().data_bytes() < parts_.options.memtable_bytes / 2;
@@ -175,7 +176,7 @@ bool WriteRoom::PrepareDueLocked() const {
 
 void WriteRoom::PrepareIfDue() {
   std::unique_lock<std::mutex> lock(parts_.mutex);
-  // Without room for it there is nothing to be done now: the writer that needs it asks again.
+  // Without room for it nothing can be done now: the writer that needs it requests it again.
   if (!parts_.jobs.MayWorkLocked() || !PrepareDueLocked()) return;
   prepare_refused_ = !PrepareLocked(lock, false).ok();
 }

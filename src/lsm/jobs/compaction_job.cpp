@@ -90,7 +90,8 @@ class CompactionJob::ValueMover final : public EntrySink {
     }
     QUIRE_RETURN_IF_ERROR(read);
     QUIRE_RETURN_IF_ERROR(job_.calls_.append_value(key, value_, &moved_));
-    // Else another publication might judge the segment before this merge's tables count.
+    // Otherwise another publication might judge the segment before this merge's tables are in
+    // force.
     QUIRE_CHECK(writer_.protection().Covers(moved_.segment_id));
     base::SyncPoint("lsm.merge.moved");
     moved_any_ = true;

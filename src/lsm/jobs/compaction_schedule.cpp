@@ -25,8 +25,8 @@ CompactionSchedule::Merge::~Merge() {
   schedule_.LetGo(*this);
 }
 
-// Without memory for all of it, the destructor ends the merge: a run that stayed busy would be
-// waited for without end.
+// Without memory for all of it, the destructor ends the merge: other merges would wait forever for
+// a run that stayed busy.
 void CompactionSchedule::Take(Merge& merge) {
   merge.begun_ = true;
   ++merging_;

@@ -24,13 +24,13 @@ constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kSegmentBytesPerSlot = 64;
 // The keys are summed up each time a stripe has taken so many; until then, each may overshoot.
 constexpr uint64_t kKeysPerCheck = 64;
-// So that the slots above the 80 % hold what overshoots, with some hundred threads on top.
+// Enough that the slots above the 80 % take the overshoot, with some hundred threads on top.
 constexpr uint64_t kSlotsMin = 8192;
 static_assert(kSlotsMin / 5 > kKeysPerCheck * log::SegmentTail::kStripes + 500);
 // For an index without writers: with the header these slots take a page.
 constexpr uint64_t kAdoptedSlotsMin = 256;
 static_assert(sizeof(IndexHeader) + kAdoptedSlotsMin * sizeof(IndexSlot) <= kPageBytes);
-// So many reservations of one thread in a row, and it is taken to be the only writer.
+// After so many reservations in a row, a thread counts as the only writer.
 constexpr uint32_t kStreak = 4;
 constexpr uint64_t kBytesPerBatchKey = 80;  // 64 bytes a slot, 80 % of the slots
 constexpr uint64_t kBatchBeginBytes = log::RecordSize(1, sizeof(log::BatchExtent));
@@ -144,7 +144,7 @@ bool MemTable::Add(const engine::WriteOp& op, uint64_t hash, uint64_t* lsn) {
   char* const record = data_ + offset;
   log::EncodeRecord(record, op.type, op.key, op.value, 0, seal);
   NamePredecessor(offset, predecessor);
-  // By now the slot has arrived; where the key is there already its record will be compared.
+  // By now the slot has arrived; if the key is there already, its record will be compared.
   __builtin_prefetch(RecordAt(RecordOf(slot.load(std::memory_order_relaxed))));
   log::HeaderAt(record)->checksum = log::RecordChecksum(record, generation_, offset);
   if (stored_ != nullptr) stored_->Stored(offset, size);
@@ -217,8 +217,8 @@ void MemTable::RaiseMark(uint64_t end) {
   reserved_mark_.store(mark, std::memory_order_release);
 }
 
-// With something in it the MemTable is full: the next takes its place, and what is in this one goes
-// into a table. An empty one stays: a record for which it cannot get room would go through all
+// If the MemTable contains something, it is full: the next one replaces it, and its contents go
+// into a table. An empty one stays open: a record for which it cannot get room would go through all
 // MemTables for ever, while smaller ones find room here.
 void MemTable::HaveNoRoom(const Status& why) {
   if (!empty()) return CloseForWriters();

@@ -30,7 +30,7 @@ size_t OutsideMax(size_t pool_slots) {
   return kPinnedOutsideMax + pool_slots;
 }
 
-// Without room to share it in, the memory is this process's own: the others ask.
+// If there is no room to share it, the memory is private: neighbours ask by message.
 Result<std::unique_ptr<SharedRegion>> NewRegion(const PoolConfig& config) {
   Result<std::unique_ptr<SharedRegion>> region =
       SharedRegion::Create(config.options, config.share_memory);
@@ -371,7 +371,7 @@ int MemTablePool::TakeFreeSlot(std::unique_ptr<log::Segment>* segment, uint64_t*
   int best = -1;
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].taken) continue;
-    // One that was used already has its file, and its pages in memory.
+    // A slot that was used already has its file, and its pages in memory.
     if (best < 0 || (slots_[i].exists && !slots_[static_cast<size_t>(best)].exists)) {
       best = static_cast<int>(i);
     }

@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kGenerationAt = 16;  // in a segment's header page
 constexpr uint32_t kFirstRecord = log::kSegmentHeaderBytes / 8;
 
-// One load, so that what is checked is what is used.
+// One load, so that the checked value is the one that is used.
 uint64_t Word(const char* at) {
   // atomic_ref wants a type that is not const; nothing is written.
   auto* word = reinterpret_cast<uint64_t*>(const_cast<char*>(at));

@@ -16,8 +16,8 @@ namespace {
 constexpr uint64_t kRegionMagic = 0x414E455241495551;  // "QUIARENA"
 constexpr uint64_t kLayoutVersion = 3;
 constexpr uint64_t kBoardBytes = 4096;
-// To publish takes a microsecond: so many looks in a row; or, where the processor was taken from
-// the owner, some time slices: so many pauses.
+// A publication takes a microsecond: so many reads in a row. If the owner lost its processor, it
+// takes some time slices: so many pauses.
 constexpr int kReadLooks = 10'000;
 constexpr int kReadPauses = 100;
 constexpr uint64_t kReadPauseNs = 200'000;

@@ -119,7 +119,7 @@ void SplitTies(const char* data, TieRange range, SortedEntry* spare, std::vector
     std::sort(range.begin, range.end, by_key);
     return;
   }
-  // Those that end here are prefixes of the rest: they come first, the shorter before the longer.
+  // Keys that end here are prefixes of the rest: they come first, the shorter before the longer.
   SortedEntry* const rest = std::partition(range.begin, range.end, [&](const SortedEntry& entry) {
     return KeyOf(data, entry).size() <= range.depth;
   });

@@ -257,7 +257,7 @@ class View : public SortedView {
   bool exact_;
 };
 
-// Every key with a version in the scope, by a walk over the index.
+// Returns every key with a version in the scope, by a walk over the index.
 std::vector<SortedEntry> CollectFromSlots(const Scope& scope) {
   const IndexSlot* const slots = scope.table->slots();
   const uint64_t slot_count = scope.table->slot_count();
@@ -289,8 +289,8 @@ uint32_t FindSlot(const Scope& scope, uint64_t hash, uint32_t record) {
   }
 }
 
-// Every key whose first version lies in [begin, scope.end), by a walk over the log: records without
-// an older version, once everything below the end is complete.
+// Returns every key whose first version lies in [begin, scope.end), by a walk over the log: the
+// keys of records without an older version, once everything below the end is complete.
 std::vector<SortedEntry> CollectFromLog(const Scope& scope, uint64_t begin) {
   std::vector<SortedEntry> entries;
   std::vector<uint64_t> hashes;
@@ -314,7 +314,7 @@ std::vector<SortedEntry> CollectFromLog(const Scope& scope, uint64_t begin) {
   return entries;
 }
 
-// Every key whose first version lies in [begin, scope.end).
+// Returns every key whose first version lies in [begin, scope.end).
 std::vector<SortedEntry> CollectKeys(const Scope& scope, uint64_t begin) {
   // The index is quicker to walk than a long log, and the log of a dead process has holes.
   const bool first = begin == log::kSegmentHeaderBytes;

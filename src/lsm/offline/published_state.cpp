@@ -7,8 +7,8 @@
 namespace quire::lsm {
 namespace {
 
-// Each look keeps the tables that it could open, so that a writer that replaces some while others
-// are opened is caught up with soon.
+// Each attempt keeps the tables that it could open: so it soon catches up with a writer that
+// replaces some tables while others are opened.
 constexpr int kLooksMax = 64;
 
 bool SameStore(const PublishedState* former, const Manifest& manifest) {
@@ -48,13 +48,13 @@ Status PublishedStateLoader::ReadStored(Manifest* manifest) const {
   const Result<DirectoryContents> contents = ReadDirectory(fs_, directory_);
   if (contents.status().code() != Code::kNotFound) {
     QUIRE_RETURN_IF_ERROR(contents.status());
-    // One that is there now came while we looked, with the first open.
+    // A manifest that exists now was created meanwhile, by the first open.
     if (!contents->has_manifest) QUIRE_RETURN_IF_ERROR(CheckNoRemains(*contents, directory_));
   }
   return Status(Code::kNotFound, "there is no database in " + directory_);
 }
 
-// Everything of `view` but the manifest, which it has.
+// Reads everything of `view` except the manifest, which it has.
 Status PublishedStateLoader::Look(const PublishedState* former, KnownTables* known,
                                   PublishedState* view) const {
   QUIRE_ASSIGN_OR_RETURN(view->writer, fs_.LockHolder(LockPath(directory_)));

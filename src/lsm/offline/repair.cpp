@@ -107,7 +107,7 @@ Result<RepairReport> Repairer::Run() {
   if (!report_.needed) return report_;
   manifest_ = found_.manifest;
   if (!found_.has_manifest) ListWhatIsThere();
-  // Also above what a killed flush, or a repair that was cut short, left.
+  // Also above the tables that a killed flush, or an interrupted repair, left.
   for (const uint64_t ssid : found_.files.tables) {
     manifest_.next_ssid = std::max(manifest_.next_ssid, ssid + 1);
   }
@@ -169,7 +169,8 @@ void Repairer::ListWhatIsThere() {
   Loss("The set of tables is guessed from what is there: deleted keys may be back.");
 }
 
-// Those that cannot be opened; of the other damaged ones, what is sound is kept (RewriteTables).
+// Sets aside the tables that cannot be opened; of the other damaged ones, the sound entries are
+// kept (RewriteTables).
 void Repairer::SetTablesAside() {
   for (const table::TableInfo& table : found_.damaged_tables) damaged_.insert(table.ssid);
   std::set<uint64_t> unusable;
@@ -261,9 +262,10 @@ Status Repairer::SalvageSegment(const LogRemains::Segment& segment) {
   return Status();
 }
 
-// In the order of writes: in front of the runs whose entries are all older than `newer_from`.
-// Tables that were made of the same segment come behind it if it is whole, for it has all that they
-// have; else in front of it, for they may have a newer version of a key.
+// Inserts the run in the order of writes: in front of the runs whose entries are all older than
+// `newer_from`. If the log segment is whole, it goes in front of tables that were made of the same
+// segment, because it contains all their versions; else behind them, because they may have a newer
+// version of a key.
 void Repairer::InsertRun(Tables run, uint64_t newer_from) {
   if (run.empty()) return;
   const auto older = [newer_from](const Tables& other) {

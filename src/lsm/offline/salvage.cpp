@@ -82,7 +82,7 @@ class TableSalvager {
   TableSalvager(const std::set<uint64_t>& gone, RunWriter* writer, SalvagedTable* result)
       : gone_(gone), writer_(writer), result_(result) {}
 
-  // Until the iterator is not valid any more.
+  // Takes all entries, until the iterator is not valid any more.
   Status TakeAll(table::EntryIterator& entries) {
     for (; entries.Valid(); entries.Next()) {
       if (RefersTo(*entries.entry(), gone_)) {

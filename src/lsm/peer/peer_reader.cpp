@@ -153,7 +153,7 @@ class SharedMemoryReader final : public engine::PeerReader {
       }
       std::array<char, sizeof(log::ValueRef)> reference;
       if (found->state == table::KeyState::kValueRef) {
-        // Nothing is read by a reference that may have changed under the copy.
+        // The reference may have changed while it was copied: then nothing is read by it.
         std::memcpy(reference.data(), found->value.data(), reference.size());
         if (!memtable.Unchanged()) return Status();
         found->value = Slice(reference.data(), reference.size());
@@ -193,7 +193,7 @@ class SharedMemoryReader final : public engine::PeerReader {
     return status;
   }
 
-  // Without the guard.
+  // Reads a late value, without the guard.
   Status ReadLate(const PeerLateValue& late, const BufferAllocator& allocate, bool* changed) const {
     const Status status = resolver_.ResolveLate(late, allocate);
     base::SyncPoint("lsm.peer.delivered");

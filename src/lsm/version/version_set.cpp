@@ -166,7 +166,8 @@ Status VersionSet::InDoubt(const Status& why) {
   return base::UnknownOutcome(why, "; whether the new manifest counts is not known");
 }
 
-// Nothing may be built on what readers here see: the manifest may be another one's.
+// Fails if in doubt: no publication may build on what readers here see, as the manifest may be
+// another opener's.
 Status VersionSet::CheckCertain() const {
   if (!in_doubt()) return Status();
   return Status(Code::kReadOnly, "after a failure it is not known which manifest counts in " +

@@ -66,8 +66,8 @@ class SegmentMaker : public std::enable_shared_from_this<SegmentMaker> {
     return header;
   }
 
-  // Has the next segment made in the background. `touch`: the pages of `current` that are left, and
-  // those of the next one, too.
+  // Makes the next segment in the background. `touch`: also touches the remaining pages of
+  // `current`, and those of the next one.
   void Prepare(base::Executor& executor, const std::shared_ptr<ValueSegment>& current, bool touch) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -196,7 +196,7 @@ class SegmentedValueLog : public ValueLog {
         files_(fs, directory, io::FileOpenMode::kReadNamed) {}
 
   ~SegmentedValueLog() override {
-    // They only give room back, which the next open can do without; nor need they find memory.
+    // These calls only release room, without which the next open can do; they may also lack memory.
     (void)base::OrOutOfMemory([this] { return Seal(); });
     (void)base::OrOutOfMemory([this] { return maker_->Stop(); });
     base::EpochSynchronize();  // readers of retired segments are on their way out
@@ -277,7 +277,7 @@ class SegmentedValueLog : public ValueLog {
       }
       closing = closing_;
     }
-    // Under no lock: others write on meanwhile.
+    // Under no lock: other threads write on meanwhile.
     for (const std::shared_ptr<ValueSegment>& segment : closing) segment->Drain();
     const std::lock_guard<std::mutex> lock(mutex_);
     return FinishDrained();

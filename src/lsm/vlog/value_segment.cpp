@@ -84,7 +84,7 @@ Status ValueSegment::GrowRoom(uint64_t end) {
 }
 
 Status ValueSegment::Store(uint64_t offset, Slice key, Slice value, log::ValueRef* ref) {
-  // Also where an allocation fails: Drain would wait for ever.
+  // Also if an allocation fails: otherwise Drain would wait for ever.
   const base::ScopeExit complete(
       [&] { log::Complete(tail_, log::RecordSize(key.size(), value.size())); });
   base::SyncPoint("lsm.values.store.before");
