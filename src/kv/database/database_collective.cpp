@@ -121,9 +121,9 @@ Status DatabaseImpl::Protect(Protection protection) {
 Status DatabaseImpl::ChangeMode(const Admission::Mode& mode) {
   QUIRE_RETURN_IF_ERROR(admission_.Admit(Admission::kOpen));
   const bool known = IsProtection(mode.protection) && IsConsistency(mode.consistency);
-  // Until all ranks are here, only what is allowed both before and after; what was admitted before
-  // ends first, or it would land in the phase that forbids it; and no rank may trust pairs that
-  // another may already change.
+  // Until all ranks are here, only calls that are allowed both before and after are admitted. Calls
+  // that were admitted before end first; otherwise they would land in the phase that forbids them.
+  // And no rank may trust pairs that another may already change.
   admission_.BeginChange(known ? mode : admission_.mode());
   base::SyncPoint("kv.mode.closed");
   read_path_.remote_cache().SetOn(false);
@@ -188,7 +188,8 @@ Status DatabaseImpl::Close() {
 Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
   const Status fenced = base::OrOutOfMemory([&] { return Fence(); });
   const Status waited = checkpoints_.Await();
-  // One rank's outcome decides for all: those that went on alone would end it for the others.
+  // One rank's outcome decides for all: ranks that closed alone would end the database for the
+  // others.
   const Status ready = exchange.Agree(fenced.ok() ? waited : fenced);
   base::SyncPoint("kv.close.fenced");
   redistribution_.End();
@@ -205,7 +206,7 @@ Status DatabaseImpl::CloseTogether(comm::Exchange& exchange) {
 void DatabaseImpl::Shutdown() {
   if (context_ == nullptr) return;
   if (admission_.is_open()) {
-    // Without memory it ends all the same, as a process does that is killed here.
+    // Without memory the database ends all the same, as if the process were killed here.
     static_cast<void>(base::OrOutOfMemory([this] {
       Status fenced = Fence();
       if (fenced.ok()) fenced = FlushToClose();

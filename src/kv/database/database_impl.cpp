@@ -75,7 +75,7 @@ DatabaseImpl::~DatabaseImpl() {
   }
 }
 
-// All that has threads, locks, or files of the parent.
+// Leaves everything that has threads, locks, or files of the parent.
 void DatabaseImpl::LeaveAll() {
   base::LeaveInChild(context_, memory_, store_, service_, dispatcher_, read_path_, lock_,
                      redistribution_, checkpoints_);

@@ -10,7 +10,7 @@
 namespace quire::kv {
 namespace {
 
-// Those whose descriptor this rank sees, each behind its length.
+// Lists the databases whose descriptor this rank sees, each name behind its length.
 Status ListHere(const runtime::ContextState& context, std::string* names) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries,
                          context.fs->List(context.repository));
@@ -44,7 +44,7 @@ Result<std::vector<std::string>> ListDatabases(const runtime::ContextState& cont
     }
   }
   std::vector<std::string> list(names.begin(), names.end());
-  // No rank has the list alone.
+  // All ranks return the list, or none does.
   QUIRE_RETURN_IF_ERROR(context.exchange->Agree(read));
   return list;
 }

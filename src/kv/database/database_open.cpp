@@ -89,7 +89,7 @@ Status CheckRequest(const std::string& name, DatabaseOptions* options,
   return Status();
 }
 
-// All ranks look at rank 0's descriptor, and conclude the same.
+// Checks rank 0's descriptor on all ranks, which conclude the same.
 Status CheckDescriptor(const Opening& opening, OpenMode mode) {
   const std::string where = opening.locked.directory;
   if (!IsThere(opening.locked.descriptor)) {
@@ -123,8 +123,8 @@ DatabaseDescriptor NewDescriptor(const Opening& opening, DescriptorState state) 
   return descriptor;
 }
 
-// Nothing of an earlier database is left when rank 0 writes that a new one begins; but on nodes
-// that are not here: no part has the name of what is there.
+// When rank 0 writes that a new database begins, nothing of an earlier one is left, except on nodes
+// that are not here: no part has the name of a part there.
 Status BeginCreation(Opening* opening) {
   opening->generation.number = NextNumber(opening->locked.descriptor);
   if (!opening->locked.descriptor.generations.empty()) {  // it was interrupted
@@ -182,14 +182,14 @@ Status OpenOwnDb(Opening* opening, const std::shared_ptr<table::BlockCache>& cac
   } else if (opening->old.chain != nullptr) {
     environment.base = NewEmptyBackingStore();
   }
-  // Before those give up that wait for this rank's answer meanwhile.
+  // Shorter than the time that other ranks wait for this rank's answer.
   environment.pinned_wait_ms_max = context.options.timeout_ms / 2;
   environment.holder = io::ProcessDescription() + " rank " + std::to_string(context.rank());
   const std::string directory = opening->own_directory();
   const bool fresh = opening->creating || opening->growing;
   if (fresh) {
-    // On a node that is new to the database it is not there yet. If the database is new, every rank
-    // has made it, and its name durable, when the database was locked.
+    // On a node that is new to the database the directory does not exist yet. If the database is
+    // new, every rank has made the directory, and its name durable, when the database was locked.
     if (opening->growing) {
       QUIRE_RETURN_IF_ERROR(context.MakeDirectory(opening->locked.directory));
     }
@@ -368,8 +368,8 @@ void GiveUpOpening(comm::Exchange& exchange, const Status& why, Opening* opening
   if (!runtime::IsOfASilentRank(why)) static_cast<void>(exchange.Barrier());
 }
 
-// Each open by another number of ranks begins a generation, to which all pairs move. The copies of
-// a database that is never open for long enough would pile up.
+// Each open by another number of ranks begins a generation, to which all pairs move. If a database
+// is never open for long enough, the copies would pile up.
 Redistribution::Wait WaitOf(const Opening& opening) {
   if (opening.at_once || !opening.old.shared) return Redistribution::Wait::kMoved;
   const bool many = opening.old.chain->generations().size() > kOlderGenerationsMax;

@@ -136,7 +136,7 @@ class DatabaseReaderImpl final : public DatabaseReader {
   const std::string directory_;
   const runtime::Partitioning partitioning_;
   engine::ReaderOptions reader_;
-  // Not an atomic one: GCC 12's lets go of its lock without an order for what was read under it.
+  // Not an atomic pointer: GCC 12's releases its lock without ordering what was read under it.
   mutable std::mutex mutex_;
   std::shared_ptr<const GenerationChain> chain_;
 };

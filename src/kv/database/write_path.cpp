@@ -173,8 +173,8 @@ Status WritePath::Write(const Batch& batch) {
       writer.Add(place.owner, type, operation.key, operation.value);
     }
   }
-  // Behind what this rank has staged for these owners. One that does not answer does not keep the
-  // others from their parts.
+  // Sent behind what this rank has staged for these owners. An owner that does not answer does not
+  // keep the others from their parts.
   for (const int owner : writer.Owners()) {
     const Status drained = dispatcher_->Drain(owner);
     if (!drained.ok()) writer.GiveUp(owner, drained);

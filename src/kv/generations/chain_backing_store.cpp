@@ -126,7 +126,8 @@ class GenerationEntries final : public table::EntryIterator {
   table::Entry entry_;
 };
 
-// All generations: no key is in two of them, since newer ones hide what they know.
+// The entries of all generations: no key is in two of them, because newer generations hide their
+// keys in older ones.
 class ChainEntries final : public table::EntryIterator {
  public:
   explicit ChainEntries(std::vector<std::unique_ptr<table::EntryIterator>> generations)

@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kDrawnMin = 1U << 20;
 constexpr uint32_t kDrawnMax = 1U << 29;
 
-// On rank 0: locks the database and reads what it is.
+// On rank 0: locks the database and reads its descriptor.
 Status LockAndRead(io::FileSystem& fs, LockedDatabase* locked) {
   QUIRE_ASSIGN_OR_RETURN(const bool dataset,
                          fs.Exists(locked->directory + "/" + runtime::kDatasetFile));

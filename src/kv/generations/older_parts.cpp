@@ -30,7 +30,7 @@ Result<bool> SeesItsShare(const runtime::ContextState& context,
   return true;
 }
 
-// One byte for each part: 1 where this rank sees it.
+// Returns one byte for each part: 1 if this rank sees it.
 Result<std::string> SeenParts(const GenerationChain::Options& chain) {
   std::string seen;
   for (const Generation& generation : chain.generations) {
@@ -77,7 +77,7 @@ void AssignInTurn(int size, const GenerationChain::Options& chain, OlderParts* o
   }
 }
 
-// By rank.
+// Returns the seen parts of all ranks, by rank.
 Result<std::vector<std::string>> GatherSeenParts(const runtime::ContextState& context,
                                                  const GenerationChain::Options& chain) {
   const Result<std::string> mine = SeenParts(chain);

@@ -55,7 +55,7 @@ bool IsOfRepair(std::string name) {
          !name.empty();
 }
 
-// So many numbers were taken at most since a part was left behind.
+// At most so many numbers were taken since a part was left behind.
 constexpr uint32_t kLeftMax = 1000;
 
 // Whether `number` is of these generations, or may be of one that was forgotten or never counted.

@@ -65,7 +65,7 @@ class RedistributionWork final : public runtime::JobWork {
   int step_count() const override { return kStepCount; }
   bool sends(int step) const override { return step == kSend; }
   Result<State> Advance(int step) override;
-  // Once the older parts are forgotten, what remains to be done only frees room.
+  // Once the older parts are forgotten, the remaining work only frees room.
   Status AfterFailure(const Status& why) const override { return forgotten_ ? Status() : why; }
   void Finish(const Status& status) override;
 
@@ -263,9 +263,9 @@ void RedistributionWork::DropChain() {
   }
 }
 
-// Some of the next of those that this rank read, so that each goes on the storage where it lies.
-// All pairs have moved, and the descriptor names these parts no more: where one stays it costs
-// room, and fails nothing.
+// Removes some of the next part that this rank read, so that each part is removed from its own
+// storage. All pairs have moved, and the descriptor names these parts no more: a part that stays
+// costs room, and fails nothing.
 void RedistributionWork::RemoveOwnPart() {
   const Result<bool> gone = RemoveSome(parts_[removed_]);
   if (gone.ok() && !*gone) return;

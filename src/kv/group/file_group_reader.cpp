@@ -67,7 +67,7 @@ Result<std::shared_ptr<engine::StoredPart>> FileGroupReader::ReaderAt(int owner,
   const std::lock_guard<std::mutex> lock(member->mutex);
   if (member->reader == nullptr) {
     const Status opened = Open(owner, member);
-    // The same place may be another storage, where other ranks see it.
+    // The same path may be on another storage, if other ranks see it.
     const bool seen = opened.ok() && member->seen.store_id == tables.store_id;
     if (opened.code() == Code::kNotFound || (opened.ok() && !seen)) OutOfSight(owner, member);
     if (!seen) return Status(Code::kBusy);

@@ -160,7 +160,7 @@ class RemoteGets::UnderWay final : public PendingGet {
     }
   }
 
-  // Afterwards it is decided, or the owner is asked for the value.
+  // Afterwards the get is decided, or the owner is asked for the value.
   void TakeAnswer() {
     outcome_ = base::OutOfMemory();  // if an allocation below throws
     Answer answer;
@@ -264,7 +264,7 @@ void RemoteGets::TakeOne(Left* left, OneOfMany* one, const GetResult& result) {
   }
   *one->status = ReadTables(wanted, *result.tables, Into(one->value));
   if (!one->status->ok()) one->value->clear();  // what was read did not verify
-  // Its turn is in the next round: of one owner, the answers for values came before.
+  // Its turn is in the next round: an owner's answers with values came before.
   static_assert(WireOperation::kGetMany < WireOperation::kGetManyInGroup);
   if (one->status->code() == Code::kBusy) {
     (*left)[{wanted.owner, WireOperation::kGetMany}].push_back(one);

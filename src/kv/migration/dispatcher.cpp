@@ -129,7 +129,7 @@ void Dispatcher::GiveUp(int owner, const Status& why) {
   failures_.AddLost(owner, dropped.unsent_count, why);
 }
 
-// One round of draining one owner: some batches sent, the last of them to be waited for.
+// One round of draining one owner: sends some batches, and waits for the last of them.
 struct Dispatcher::Wave {
   int owner = 0;
   uint64_t target = 0;   // position in the owner's stream up to which all is to be acknowledged
@@ -171,7 +171,7 @@ Status Dispatcher::StartWave(Wave* wave) {
 
 Status Dispatcher::FinishWave(Wave* wave) {
   std::string answer;
-  // It was sent: what there is no memory to wait for may have been applied.
+  // The batch was sent: if there is no memory to wait, it may have been applied.
   const Status status = runtime::EndOf([&] { return exchange_->Wait(wave->call, &answer); });
   base::SyncPoint("kv.fence.answered");
   const bool silent = runtime::IsOfASilentRank(status);

@@ -193,7 +193,7 @@ void RemoteMemTable::SealLocked(OwnerQueue& queue) {
   open_count_.fetch_sub(1);
   const uint64_t indexed_end = std::max(queue.indexed_end, FirstLive(queue));
   if (queue.next_position - indexed_end <= kUnindexedBytesMax) return;
-  // Without memory the next look does it, or the next batch that is sealed.
+  // Without memory, the next Find indexes them, or the next batch that is sealed.
   static_cast<void>(base::OrOutOfMemory([&] {
     IndexLocked(queue);
     return Status();
@@ -413,7 +413,7 @@ void RemoteMemTable::Close(const Status& why) {
 bool RemoteMemTable::Reserve(OwnerQueue& queue, uint64_t bytes) {
   uint64_t present = staged_bytes_.load();
   do {
-    // One batch is always let in: a bound below its size must not stop everything.
+    // One batch is always accepted: a bound below its size must not stop everything.
     if (present + bytes > options_.bytes_max && LargestOwner() >= 0) return false;
   } while (!staged_bytes_.compare_exchange_weak(present, present + bytes));
   queue.bytes.fetch_add(bytes);

@@ -42,8 +42,8 @@ class WalkEnd {
   Status status_;
 };
 
-// In a forked child, inside a function that Quire calls, and once the database is closed, it stands
-// nowhere and says why.
+// In a forked child, inside a function that Quire calls, and after the database was closed, the
+// iterator is invalid and its status says why.
 class PairIterator final : public LocalIterator {
  public:
   explicit PairIterator(std::shared_ptr<HeldPairs> held) : held_(std::move(held)) {}

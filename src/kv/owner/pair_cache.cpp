@@ -11,7 +11,7 @@ constexpr uint64_t kShardBytesMin = 1ull << 20;
 constexpr uint64_t kShardsMax = 16;
 // List node, hash node, two string headers, the value's block of references.
 constexpr uint64_t kEntryOverheadBytes = 176;
-// More writes than memory has room for their guards: the count never reaches the other half.
+// More writes than memory has room for their guards, so the count never reaches the other half.
 constexpr uint64_t kUnderWayMask = 0xFFFFFFFF;
 constexpr int kEndedShift = 32;
 constexpr uint64_t kEndedOne = uint64_t{1} << kEndedShift;
@@ -125,7 +125,7 @@ PairCache::WriteGuard::WriteGuard(PairCache& cache, Slice key, uint64_t hash)
 PairCache::WriteGuard::~WriteGuard() {
   if (cache_ == nullptr) return;
   base::SyncPoint("kv.cache.before_unmark");
-  // One more ended, one less under way.
+  // One more write has ended, one less is under way.
   const uint64_t before = cache_->MarkOf(hash_).state.fetch_add(kEndedOne - 1);
   // The count of ended writes restarts: no earlier ticket may equal a later one.
   if ((before >> kEndedShift) == kUnderWayMask) [[unlikely]]

@@ -12,7 +12,8 @@
 namespace quire::kv {
 namespace {
 
-// Those that store, and the fence, which is answered after them: in the order in which they came.
+// The operations that store, and the fence, which is answered after them: they run in the order of
+// their arrival.
 constexpr WireOperation kWrites[] = {WireOperation::kApply, WireOperation::kWrite,
                                      WireOperation::kFence, WireOperation::kFill,
                                      WireOperation::kUpdate};
@@ -39,7 +40,7 @@ struct OwnerService::Write {
   std::string answer;  // of an update function that ran
 };
 
-// One that found no room.
+// A write that found no room.
 class OwnerService::UnfinishedWrite final : public comm::UnfinishedRequest {
  public:
   UnfinishedWrite(OwnerService* service, Slice request) : service_(service), request_(request) {}

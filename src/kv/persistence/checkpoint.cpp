@@ -279,7 +279,7 @@ void CheckpointWork::FindOld() {
   old_ = std::move(*found);
 }
 
-// Some of the oldest.
+// Removes some of the oldest checkpoint.
 void CheckpointWork::DropOld() {
   const Result<bool> gone = DropUnlessGone(&old_.back());
   if (!gone.ok()) {

@@ -39,7 +39,7 @@ bool Split(Slice value, Slice (&words)[3]) {
 bool SetFileEntry(Slice name, Slice value, FileList* list) {
   Slice words[3];
   if (!runtime::TakePrefix(kFilePrefix, &name) || !Split(value, words)) return false;
-  // It becomes part of a path.
+  // The name becomes part of a path.
   if (!io::CheckName(name).ok()) return false;
   const auto bytes = runtime::ParseNumber(words[0], UINT64_MAX);
   const auto identity = runtime::ParseHex(words[1]);

@@ -159,7 +159,7 @@ Status FileCopier::EndCopy() {
   return Status();
 }
 
-// One file is on its way to the device while the next is copied.
+// Syncs the file before: one file goes to the device while the next is copied.
 Status FileCopier::SyncWritten() {
   if (written_ == nullptr) return Status();
   const std::unique_ptr<io::File> file = std::move(written_);

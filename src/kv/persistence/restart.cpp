@@ -68,8 +68,8 @@ class RestartWork final : public runtime::JobWork {
         replaces_(IsThere(locked_.descriptor)),
         publish_(static_cast<int>(candidates_.size())) {}
 
-  // One for each candidate, as long as those before it are damaged; then what was copied counts;
-  // then what it replaces goes.
+  // One step for each candidate, as long as those before it are damaged; one that publishes the
+  // copies; and one that removes the database that they replace.
   int step_count() const override { return publish_ + (replaces_ ? 2 : 1); }
   Result<State> Advance(int step) override;
   std::string Report(int step) override;

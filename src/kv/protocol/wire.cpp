@@ -20,7 +20,7 @@ void PutFailure(std::string* to, const Status& status) {
   base::PutLengthPrefixed(to, status.message());
 }
 
-// Without memory for the text the code counts.
+// Without memory for the text, the code alone counts.
 Status FailureOf(Code code, Slice text) {
   try {
     return Status(code, std::string(text));
@@ -45,14 +45,14 @@ bool ReadTables(base::ByteReader* reader, NamedTables* tables) {
 
 }  // namespace
 
-// Without memory for its text the code counts: what may have been stored must not look like a
-// shortage, after which nothing was.
+// Without memory for its text the code alone counts: a write that may have been stored must not
+// look like a shortage, after which nothing was stored.
 Status OwnerStatus(int owner, const Status& status) {
   const bool left = status.code() == Code::kNotFound;
   try {
     const std::string rank = "rank " + std::to_string(owner);
     if (left) return Status(Code::kPeerFailed, rank + " has left: it has closed the database");
-    // Those name the rank themselves.
+    // These statuses name the rank themselves.
     if (runtime::IsOfASilentRank(status)) return status;
     return status.WithContext(rank);
   } catch (const std::bad_alloc&) {
@@ -60,8 +60,8 @@ Status OwnerStatus(int owner, const Status& status) {
   }
 }
 
-// Without memory for the text the count and the code go: they take no memory (a short string has
-// room for them), and the sender must not take what was stored for lost.
+// Without memory for the text it sends the count and the code: they need no memory (a short string
+// has room for them), and the sender must not count stored writes as lost.
 std::string EncodeApplyFailures(const ApplyFailures& failures) {
   if (failures.lost_count == 0) return {};
   const auto encode = [&failures](const Status& first) {
