@@ -39,8 +39,7 @@ struct Capabilities {
 struct EngineEnvironment {
   io::FileSystem* fs = nullptr;
   base::Executor* executor = nullptr;
-  std::shared_ptr<table::BlockCache> cache;  ///< null: one of its own, of
-                                             ///< StorageOptions::cache_bytes
+  std::shared_ptr<table::BlockCache> cache;  ///< null: its own, of StorageOptions::cache_bytes
   /// true: indexes are in /dev/shm, for the neighbours; false: in private memory
   bool share_memory = false;
   std::string holder;                        ///< for the lock file: host, pid, job
@@ -51,7 +50,7 @@ struct EngineEnvironment {
 
 struct ReaderOptions {
   StorageOptions storage;                    ///< options for searching tables; the rest is not used
-  std::shared_ptr<table::BlockCache> cache;  ///< null: one of its own, of storage.cache_bytes
+  std::shared_ptr<table::BlockCache> cache;  ///< null: its own, of storage.cache_bytes
   /// No writer can change the directory: a missing file is damage, and no reader becomes stale.
   bool unchanging = false;
 };

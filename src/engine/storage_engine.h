@@ -35,11 +35,10 @@ using UpdateFn = std::function<bool(Slice key, const Slice* present, std::string
 /// that must not wait. Used by one thread at a time, for one write.
 struct WriteProgress {
   bool may_wait = true;  ///< false: if there is no room, the write stops and sets `waits`
-  /// Output, with kBusy: nothing failed. The same call with the same arguments and this progress
+  /// Out, with kBusy: nothing failed. The same call with the same arguments and this progress
   /// continues with what is left; retry after some milliseconds.
   bool waits = false;
-  uint64_t applied = 0;  ///< output: operations of Apply and Fill that are stored at the log's
-                         ///< level
+  uint64_t applied = 0;  ///< out: operations of Apply and Fill that are stored at the log's level
 
   // State of the engine from one call to the next.
   size_t over = 0;               // operations that are done: applied or refused
@@ -64,11 +63,11 @@ class StorageEngine {
   /// Waits for background work. Keeps what the level of StorageOptions::wal promises.
   virtual ~StorageEngine() = default;
 
-  /// Writes one pair, at the level of StorageOptions::wal. kReadOnly after a background failure
-  /// (the text says which): not applied. kNoSpace: not applied. kBusy: there was no room for it for
-  /// EngineEnvironment::pinned_wait_ms_max; not applied. kIo: the outcome is unknown. If the sync
-  /// of WalMode::kSync failed, the write is stored and seen, but a loss of power may take it. May
-  /// block, asleep, while the engine makes room.
+  /// Writes or deletes one pair, at the level of StorageOptions::wal. kReadOnly after a background
+  /// failure (the text says which): not applied. kNoSpace: not applied. kBusy: there was no room
+  /// for it for EngineEnvironment::pinned_wait_ms_max; not applied. kIo: the outcome is unknown. If
+  /// the sync of WalMode::kSync failed, the write is stored and seen, but a loss of power may take
+  /// it. May block, asleep, while the engine makes room.
   virtual Status Put(const base::HashedKey& key, Slice value) = 0;
   virtual Status Delete(const base::HashedKey& key) = 0;
   /// Deletes the keys of [begin, end). kInvalidArgument: `end` is longer than a key (as in a

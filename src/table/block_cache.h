@@ -161,8 +161,7 @@ class BlockCache {
   void Retire(const Chain& chain);
 
   const uint64_t capacity_bytes_;
-  const std::shared_ptr<BlockPool> pool_;  ///< shared with evicted blocks that wait for readers to
-                                           ///< leave
+  const std::shared_ptr<BlockPool> pool_;  ///< shared with blocks that wait for readers to leave
   const uint64_t blocks_bytes_max_;        ///< the capacity without the pool's part
   std::array<Counter, kCounterCount> counters_;
   std::atomic<uint64_t> evictions_{0};      ///< written under mutex_

@@ -40,8 +40,7 @@ class BlockPool {
  private:
   static constexpr size_t kStepBytes = 128;
   static constexpr size_t kClassCount = 64;
-  static constexpr size_t kClassesAbove = 4;  ///< so many larger classes may replace one that has
-                                              ///< no piece
+  static constexpr size_t kClassesAbove = 4;  ///< larger classes that may replace an empty one
 
   struct Piece {
     Piece* next;

@@ -54,8 +54,7 @@ class MergingIterator {
   const std::vector<std::unique_ptr<EntryIterator>> sources_;
   const size_t common_bytes_;
   bool forward_ = true;
-  std::vector<Node> heap_;   // sources that have an entry; the source of the present one at the
-                             // root
+  std::vector<Node> heap_;   // sources with an entry; that of the present one at the root
   const EntryIterator* failed_ = nullptr;
 };
 

@@ -36,9 +36,9 @@ struct PartInventory {
 /// Returns the inventory of the parts of all generations except `kept`.
 Result<PartInventory> ListParts(io::FileSystem& fs, const std::string& directory,
                                 const std::set<uint32_t>& kept);
-/// One round of removing the parts that all ranks see, on storages that nodes share or have to
-/// themselves. Ranks with equal digests (`digests`: by rank) see the same parts and divide them;
-/// this removes this rank's share, piece by piece.
+/// One round of a collective removal of parts, on storages that nodes share or have to themselves.
+/// Ranks that see the same parts (equal `digests`, by rank) divide them; this removes this rank's
+/// share, piece by piece.
 class ShareRemoval {
  public:
   ShareRemoval(io::FileSystem& fs, const PartInventory& inventory,

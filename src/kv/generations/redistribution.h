@@ -63,8 +63,7 @@ class Redistribution {
 
   std::shared_ptr<runtime::ContextState> context_;
   std::shared_ptr<runtime::Job> job_;  ///< null: there was nothing to move
-  RedistributionRequest to_move_;      ///< to begin it again; without its chain, which must be
-                                       ///< released
+  RedistributionRequest to_move_;      ///< to begin it again; without its chain
   std::weak_ptr<const GenerationChain> old_parts_;
 };
 

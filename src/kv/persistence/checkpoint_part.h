@@ -27,8 +27,7 @@ class CheckpointPart {
   struct Places {
     std::string source;        ///< this rank's directory in the database
     std::string target;        ///< the part's; made
-    std::string earlier;       ///< directory of the newest complete checkpoint beside it; empty:
-                               ///< none
+    std::string earlier;       ///< the newest complete checkpoint beside it; empty: none
     std::string earlier_part;  ///< this rank's part in that checkpoint
     uint64_t number = 0;       ///< of the checkpoint
   };

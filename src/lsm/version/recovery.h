@@ -77,8 +77,7 @@ struct RecoveredLog {
   std::vector<std::shared_ptr<PooledMemTable>> handles;
   uint64_t end_lsn = 0;            ///< where the next segment's chain begins
   uint64_t end_generation = 0;
-  uint64_t lsn_max = 0;            ///< above every LSN that any segment, counting or not, may
-                                   ///< contain
+  uint64_t lsn_max = 0;            ///< above every LSN in any segment, counting or not
   uint64_t records = 0;
   uint64_t holes = 0;        ///< places that were skipped or that end the log
   uint64_t torn_bytes = 0;   ///< finished records that a power loss took, and what lies behind them

@@ -93,8 +93,7 @@ class ValueSegment : public std::enable_shared_from_this<ValueSegment> {
   std::unique_ptr<io::File> file_;
   log::SegmentTail tail_;
   std::vector<std::atomic<bool>> touched_;  // by piece of kTouchBytes
-  std::atomic<size_t> next_piece_{0};       // the next piece to touch; a thread has begun those
-                                            // before it
+  std::atomic<size_t> next_piece_{0};       // the next one to touch; those before it are begun
   std::atomic<uint64_t> large_bytes_{0};
   std::atomic<uint64_t> file_bytes_{0};
   uint64_t synced_bytes_ = 0;  // finished before the last Sync; guarded by the caller of Sync
