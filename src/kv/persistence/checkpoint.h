@@ -28,7 +28,7 @@ struct CheckpointRequest {
   int keep = 0;
 };
 
-/// Returns OK if a checkpoint may be written to `path`: it is absolute.
+/// Returns kInvalidArgument unless `path` is absolute and has no newline.
 Status CheckCheckpointPath(const std::string& path);
 
 /// The checkpoints of one open database that are being written.
