@@ -1,6 +1,6 @@
-/// Where a get stores the value that it found.
+/// The function that provides the memory for a value that a get found.
 ///
-/// Threads  as the call that is given one
+/// Threads  those of the call that receives one
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace quire {
 
 /// Returns memory for the `size` bytes of a value; null makes the get fail with kOutOfMemory. A
 /// stream may call it more than once: the last memory gets the value. If it throws, the get fails;
-/// calls of Quire inside it fail. While it blocks, a get of a database holds up no other call.
+/// calls of Quire inside it fail. While it blocks, a database's get delays no other call.
 using BufferAllocator = std::function<char*(size_t size)>;
 
 /// The allocator that makes a string as long as the value is, and returns its memory.

@@ -1,12 +1,12 @@
-/// The parallel database: one key space over all ranks of a communicator; each key lives at its
+/// The parallel database: one key space over all ranks of a communicator; each key is stored at its
 /// owner rank.
 ///
 /// Layer      public
 /// Source     PapyrusKV, SC17, sections 2 and 3; table 1
-/// Threads    Context, Database: every call that is not collective may be made from any number of
-///            threads at once, where the program asked MPI for MPI_THREAD_MULTIPLE. Collective
-///            calls: all ranks, one thread each, in the same order per Context. The other classes:
-///            one thread at a time.
+/// Threads    Context, Database: any number of threads may make calls that are not collective at
+///            once, if the program requested MPI_THREAD_MULTIPLE from MPI. Collective calls: all
+///            ranks, one thread each, in the same order per Context. The other classes: one thread
+///            at a time.
 ///
 /// Unless its comment says otherwise, a call is not collective, and after an error nothing was
 /// stored. Every call may also return these codes; they are not repeated below:
@@ -15,7 +15,8 @@
 ///   kTimedOut         A rank did not answer within ContextOptions::timeout_ms. It is unknown
 ///                     whether a write was applied.
 ///   kPeerFailed       A rank died or left. It is unknown whether a write was applied.
-///   kOutOfMemory      Memory, descriptors or threads are short. The call works again later.
+///   kOutOfMemory      Too little memory, or too few descriptors or threads. The call works again
+///                     later.
 ///   kIo, kCorruption  The device failed (it is unknown whether a write was applied), or returned
 ///                     damaged data. The text names the file and the offset.
 /// If a collective call fails, it fails on all ranks with the same code; the text names the rank
@@ -38,11 +39,11 @@
 
 namespace quire QUIRE_EXPORT {
 
-/// Which transport moves messages between ranks of one node: kAuto is shared memory where ranks can
-/// share it, else MPI; kMpi is MPI everywhere.
+/// The transport of messages between ranks of one node. kAuto: shared memory if the ranks can share
+/// it, else MPI. kMpi: MPI everywhere.
 enum class TransportChoice { kAuto = 0, kMpi = 1 };
 
-/// Options of a Context, for all its databases. All ranks give the same.
+/// Options of a Context, for all its databases. All ranks must pass the same values.
 struct ContextOptions {
   /// [ms, 100 .. 86400000] Deadline of every wait for another rank.
   uint64_t timeout_ms = 60'000;
@@ -50,8 +51,8 @@ struct ContextOptions {
   /// [bytes] Limit on the memory of all databases and dataset writers of this rank. 0: a quarter of
   /// the cgroup's or the machine's memory, divided by the number of ranks on the node.
   uint64_t memory_bytes = 0;
-  /// [1 .. 64] Threads for flushing, compaction, and the tables of datasets, per rank. A long merge
-  /// lets others' work run on its thread, but for their own long merges.
+  /// [1 .. 64] Threads for flushing, compaction, and the tables of datasets, per rank. A thread in
+  /// a long merge also runs other waiting work, except other long merges.
   int background_threads = 1;
 };
 
@@ -69,17 +70,17 @@ enum class Protection {
 /// The state that a barrier waits for: every write is in its owner's MemTable, or in its tables.
 enum class Level { kMemTable = 1, kSsTable = 2 };
 
-/// Whether Open opens an existing database, creates one, or both.
+/// Whether a database must exist, must not exist, or is created by Open if it is absent.
 enum class OpenMode { kOpenOrCreate, kMustExist, kMustNotExist };
 
 /// Returns the owner rank of a key, in [0, rank_count). Must be a pure function, the same on all
-/// ranks. If it throws, the call fails with kInvalidArgument and the exception's text, or with
-/// kOutOfMemory of std::bad_alloc; a get never takes it for "not found". Calls of Quire inside it
-/// fail with kInvalidArgument.
+/// ranks. If it throws, the call fails with kInvalidArgument and the exception's text
+/// (std::bad_alloc: with kOutOfMemory); a get never returns kNotFound instead. Calls of Quire
+/// inside it fail with kInvalidArgument.
 using Partitioner = std::function<int(Slice key, int rank_count)>;
 
-/// Options of one database. All ranks give the same; if they differ, Open fails on all ranks with
-/// kInvalidArgument and names the option.
+/// Options of one database. All ranks must pass the same values; if they differ, Open fails on all
+/// ranks with kInvalidArgument, and the text names the option.
 struct DatabaseOptions {
   StorageOptions storage;
   OpenMode mode = OpenMode::kOpenOrCreate;
@@ -87,9 +88,9 @@ struct DatabaseOptions {
   Protection protection = Protection::kReadWrite;
   /// Empty: a hash of the key, which spreads keys evenly over all ranks.
   Partitioner partitioner;
-  /// Stored with the database, which must be opened with the same name. Empty: "hash", or "custom"
-  /// if a partitioner is given. Open refuses "hash" with a partitioner, and another name without
-  /// one.
+  /// The partitioner's name, stored with the database, which must be opened with the same name.
+  /// Empty: "hash", or "custom" if a partitioner is given. Open refuses "hash" with a partitioner,
+  /// and another name without one.
   std::string partitioner_name;
   /// [bytes] Cache of pairs read from this rank's tables. 0: off (blocks are cached anyway).
   uint64_t local_cache_bytes = 0;
@@ -99,11 +100,11 @@ struct DatabaseOptions {
   uint64_t migrate_batch_bytes = 64 * 1024;
   /// [bytes] Limit on this rank's staged remote writes; further ones wait.
   uint64_t remote_memtable_bytes = 64ull << 20;
-  /// [0 .. 2^30] Ranks per storage group. Members of a group read each other's tables themselves,
-  /// and, if they share memory, MemTables too. 0: one group for each node. 1: no groups. n: the
-  /// first n ranks, the next n, and so on, on whatever nodes; ranks of one node in different groups
-  /// exchange messages. Members need storage that all of them see; a member whose tables are not
-  /// visible is asked for its values. SC17, section 2.7.
+  /// [0 .. 2^30] Ranks per storage group. Members of a group read each other's tables directly and,
+  /// if they share memory, also each other's MemTables. 0: one group for each node. 1: no groups.
+  /// n: the first n ranks, the next n, and so on, regardless of nodes; ranks of one node that are
+  /// in different groups exchange messages. Members need storage that all of them see; the values
+  /// of a member whose tables are not visible are requested from it by messages. SC17, section 2.7.
   int group_size = 0;
   /// If the database was written by another number of ranks, move all pairs to their new owners
   /// before Open returns. By default this happens in the background if all ranks see the storage,
@@ -112,9 +113,9 @@ struct DatabaseOptions {
   /// Move all pairs into new parts before Open returns, even if the number of ranks is the same.
   /// (If an earlier redistribution is unfinished, only its pairs are moved.)
   bool force_redistribute = false;
-  /// [per cent, 0 .. 100] The most of the remaining ContextOptions::memory_bytes that the database
-  /// plans with; sizes are reduced to fit. 0: at most a half; only sizes with their default value
-  /// are reduced, and Open fails if the others do not fit.
+  /// [per cent, 0 .. 100] Limit on the database's share of the remaining
+  /// ContextOptions::memory_bytes; sizes are reduced to fit. 0: only sizes with their default value
+  /// are reduced, until the share is at most a half; Open fails if the others do not fit.
   int memory_percent_max = 0;
 };
 
@@ -123,12 +124,13 @@ struct DatabaseOptions {
 /// If it throws, the update fails; calls of Quire inside it fail. It runs again if the key changes
 /// before the value is stored. Must be quick: it runs on the thread that serves other ranks. While
 /// it blocks, their writes and updates at this rank wait, also of other keys, and return kTimedOut
-/// after ContextOptions::timeout_ms. Once it returns, its value is stored, and all goes on.
+/// after ContextOptions::timeout_ms. Once it returns, its value is stored, and waiting calls
+/// proceed.
 using UpdateFunction =
     std::function<Status(Slice key, const Slice* present, Slice argument, std::string* updated)>;
 
-/// An UpdateFunction that also returns an `answer` (empty at first) to the calling rank: see
-/// Database::UpdateAndAnswer. The caller gets it if the function returns OK or kNotFound.
+/// An UpdateFunction that also sets an `answer` (empty at first) for the calling rank: see
+/// Database::UpdateAndAnswer. The caller receives it if the function returns OK or kNotFound.
 using AnsweringUpdateFunction = std::function<Status(
     Slice key, const Slice* present, Slice argument, std::string* updated, std::string* answer)>;
 
@@ -149,7 +151,7 @@ struct EventProgress {
 ///
 /// If Context::Description() does not contain "handler thread", the operation proceeds only inside
 /// calls of the program: calls of the Event, Context::Progress, and collective calls. While a rank
-/// waits for a signal, a get or a fence, it stands still.
+/// waits for a signal, a get or a fence, the operation does not proceed.
 ///
 /// Source     SC17, section 4.2.
 class Event {
@@ -161,27 +163,28 @@ class Event {
   ///
   /// Errors     The first failure of any rank, the same on all ranks; the text names the rank.
   ///            kTimedOut: a rank, which the text names, did not answer or made no progress within
-  ///            ContextOptions::timeout_ms (Wait finds it out within four times that); the
-  ///            operation goes on, Wait may be called again.
+  ///            ContextOptions::timeout_ms (Wait detects this within four times that); the
+  ///            operation continues, and Wait may be called again.
   ///            kPeerFailed: a rank died; the operation has failed.
   virtual Status Wait() = 0;
   /// Returns the bytes moved so far, and in total.
   virtual EventProgress Progress() const = 0;
 };
 
-/// How many earlier checkpoints a checkpoint leaves.
+/// Options of a checkpoint.
 struct CheckpointOptions {
   /// Number of complete checkpoints of the database to keep at the path, this one included. Older
-  /// ones are removed once this one is complete. If a later one was complete before it, both stay
-  /// until the next. 0: keep all.
+  /// ones are removed once this one is complete. If a later checkpoint was completed before this
+  /// one, both are kept until the next one is complete. 0: keep all.
   int keep = 0;
 };
 
-/// Which checkpoint a restart uses, and how.
+/// The checkpoint that a restart uses, and how it uses it.
 struct RestartOptions {
   uint64_t number = 0;    ///< 0: the newest complete and undamaged one
-  /// Copy nothing: the database reads the checkpoint's files, which must stay until all pairs have
-  /// been moved (DatabaseOptions::redistribute), and iterators from before that are gone.
+  /// Copy nothing: the database reads the checkpoint's files. They must stay until all pairs have
+  /// been moved (DatabaseOptions::redistribute) and all iterators created before then are
+  /// destroyed.
   bool in_place = false;
   /// Replace an existing database of this name, in one step, once everything is copied and
   /// verified. If the restart fails, the existing database is unchanged. Needs space for both.
@@ -229,13 +232,14 @@ class Context {
   ///                                it is still alive; the text names the holder.
   ///              kUnsupported      A newer version created it; or pairs of several older
   ///                                generations have not moved, and these ranks share no storage.
-  ///              kCorruption       Files are damaged or missing; or, if nodes have storage of
-  ///                                their own, ranks run on other nodes than their parts.
+  ///              kCorruption       Files are damaged or missing; or each node has its own storage,
+  ///                                and a rank runs on another node than the one that stores its
+  ///                                part.
   ///              kNoSpace          No space for log segments.
   /// If another number of ranks wrote it: all pairs can be read at once if all ranks see the
   /// storage, and move to their owners in the background; otherwise they move before Open returns.
-  /// Cost         Some collectives and the manifests, whatever the size; after a kill also a walk
-  ///              through the log. Tables are opened when they are first read.
+  /// Cost         A few collectives and reading the manifests, for any size of the database; after
+  ///              a kill also a walk through the log. Tables are opened when they are first read.
   /// Source       SC17, section 4.1 (zero-copy workflow).
   virtual Result<std::unique_ptr<Database>> Open(const std::string& name,
                                                  const DatabaseOptions& options) = 0;
@@ -243,11 +247,12 @@ class Context {
   ///
   /// Collective   Yes.
   /// Errors       kNotFound    The repository has no such database.
-  ///              kBusy        A program has it open, this one or another.
-  ///              kCorruption  Ranks see parts of it, but rank 0 sees no descriptor: nothing is
-  ///                           removed.
-  ///              kTimedOut    A rank was late. If the removal has begun, it goes on in the
-  ///                           background; a repeated call returns kBusy, then kNotFound.
+  ///              kBusy        This program or another one has it open.
+  ///              kCorruption  Some ranks see parts of it, but rank 0 sees no descriptor. Nothing
+  ///                           is removed.
+  ///              kTimedOut    A rank did not answer in time. If the removal has begun, it
+  ///                           continues in the background; repeated calls return kBusy until it
+  ///                           has ended, then kNotFound.
   virtual Status Destroy(const std::string& name) = 0;
 
   /// Destroys a closed database in the background. From the return of this call no program can open
@@ -264,20 +269,21 @@ class Context {
   /// checked.
   ///
   /// Collective   Yes.
-  /// Errors       kNotFound         There is no complete checkpoint, or not the requested one.
+  /// Errors       kNotFound         There is no complete checkpoint, or the requested one does not
+  ///                                exist.
   ///              kInvalidArgument  A database `name` exists, and `replace` is not set; or the path
   ///                                is relative.
-  ///              kBusy             A program has the database open, this one or another.
-  ///              kIo               A checkpoint cannot be read. This may be temporary, so it is
-  ///                                not taken for damage, and no older checkpoint is used instead
-  ///                                unless RestartOptions::number names it.
+  ///              kBusy             This program or another one has the database open.
+  ///              kIo               A checkpoint cannot be read. This may be temporary: the
+  ///                                checkpoint is not treated as damaged, and no older one is used
+  ///                                instead, unless RestartOptions::number names it.
   ///              kCorruption       The requested checkpoint is damaged. If number is 0, Restart
   ///                                uses the newest undamaged one and logs a warning (quire/log.h).
   ///              The event reports failures of the transfer, the same on all ranks, with rank and
-  ///              file: kNoSpace, kIo, kCorruption. Then the repository is as it was before, unless
-  ///              the text says that it is not known whether the database is the restored one:
-  ///              rank 0 did not answer, or its last step failed and could not be undone. A
-  ///              repeated restart with `replace` settles that.
+  ///              file: kNoSpace, kIo, kCorruption. After a failure the repository is unchanged,
+  ///              unless the text says that it is unknown whether the database is the restored one
+  ///              (rank 0 did not answer, or its last step failed and could not be undone). Then
+  ///              repeat the restart with `replace`.
   /// Source       SC17, section 4.3.
   virtual Result<std::unique_ptr<Event>> Restart(const std::string& path, const std::string& name,
                                                  const RestartOptions& options) = 0;
@@ -287,7 +293,7 @@ class Context {
   /// Collective   Yes: all ranks get the names that any rank finds.
   virtual Result<std::vector<std::string>> ListDatabases() = 0;
 
-  /// Returns one outcome on all ranks: OK if all ranks give OK, else the status of the lowest
+  /// Returns one outcome on all ranks: OK if all ranks pass OK, else the status of the lowest
   /// failing rank, with that rank in its text.
   ///
   /// Collective   Yes.
@@ -297,8 +303,8 @@ class Context {
   ///
   /// Collective   Yes.
   virtual Status Barrier() = 0;
-  /// Sends `signal` to `ranks` (SC17, section 3.1). After their WaitSignal they see all earlier
-  /// writes of this rank that were sequential or fenced.
+  /// Sends `signal` to `ranks` (SC17, section 3.1). After their WaitSignal has returned, they see
+  /// all earlier writes of this rank that were sequential or fenced.
   ///
   /// Errors       kInvalidArgument  There is no such rank.
   virtual Status Notify(int signal, const std::vector<int>& ranks) = 0;
@@ -324,8 +330,8 @@ class PendingGet {
 
 /// An ordered walk over the pairs that this rank owned when the iterator was created. Keys are
 /// ordered as unsigned bytes. Database::Close ends the walk (kInvalidArgument); it must not run at
-/// the same time as a call of the iterator. A failure ends the walk, also one of value(), and that
-/// no memory was found (kOutOfMemory): nothing is thrown. After a seek it goes on.
+/// the same time as a call of the iterator. A failure ends the walk, including a failure of value()
+/// and lack of memory (kOutOfMemory); no exception is thrown. A seek resumes the walk.
 class LocalIterator {
  public:
   virtual ~LocalIterator() = default;
@@ -346,7 +352,7 @@ class LocalIterator {
   /// Returns the value; requires Valid(). Readable until the iterator moves. A large value is read
   /// by this call: if that fails, the result is empty, and the walk ends.
   virtual Slice value() = 0;
-  /// Returns OK, or the failure that ended the walk; until the next seek.
+  /// Returns OK, or the failure that ended the walk. A seek clears the failure.
   virtual Status status() const = 0;
 };
 
@@ -401,24 +407,28 @@ class Database {
   /// @param value  [bytes] size in [0, 2^32 - 1]. Copied before return.
   ///
   /// Errors       kInvalidArgument  A size is out of range, or the partitioner returned no rank.
-  ///              kReadOnly         Protected, or after a background failure: the text says which.
+  ///              kReadOnly         The database is protected, or a background failure occurred:
+  ///                                the text says which.
   ///              kNoSpace          The device is full. Works again once there is space.
   ///              kBusy             No MemTable became free for half of
-  ///                                ContextOptions::timeout_ms. Iterators alone are no cause.
+  ///                                ContextOptions::timeout_ms. Open iterators alone do not cause
+  ///                                this.
   ///              If a relaxed remote Put fails later, at its owner, this rank's next Fence() or
   ///              Barrier() reports it, with the number of lost operations.
   ///
   /// Cost         Local: one copy. Remote, relaxed: one copy, sent in batches. Remote, sequential:
-  ///              one round trip. Blocks, asleep, while the flushing or migration queue is full.
+  ///              one round trip. Sleeps while the flushing or migration queue is full.
   /// Source       SC17, sections 2.4 and 3.1, figure 2.
   virtual Status Put(Slice key, Slice value) = 0;
-  /// Removes one pair. In every respect a Put, of a tombstone. Also OK if the key is absent.
+  /// Removes one pair. In every respect like a Put (of a tombstone). Returns OK also if the key is
+  /// absent.
   ///
   /// Source       SC17, section 2.5.
   virtual Status Delete(Slice key) = 0;
   /// Copies the newest value that this rank may see into the memory that `allocate` returns.
   ///
-  /// Visibility   This rank's own writes: always. Other ranks': as their calls say.
+  /// Visibility   This rank's own writes: always. Writes of other ranks: as the Visibility of their
+  ///              calls says.
   /// Errors       kNotFound         The key is absent or deleted: a result, not a failure.
   ///              kInvalidArgument  The key's size is out of range, or the database is protected
   ///                                write-only.
@@ -426,8 +436,8 @@ class Database {
   ///              node, unless TransportChoice::kMpi is set or /dev/shm is full): no message.
   ///              Others: one round trip. A group member sends the value only if it is in memory;
   ///              otherwise this rank reads it from the member's tables. In a MemTable about two
-  ///              cache misses; in tables at most one read. Two copies: Quire holds the value until
-  ///              `allocate` has answered. One into a string.
+  ///              cache misses; in tables at most one read. Two copies, because Quire holds the
+  ///              value until `allocate` has returned; one copy into a string.
   /// Source       SC17, section 2.6, figure 3; 2.7.
   virtual Status Get(Slice key, const BufferAllocator& allocate) = 0;
   /// Copies the value into a string. As above.
@@ -467,7 +477,8 @@ class Database {
   /// Errors       kInvalidArgument  The function is empty.
   virtual Status RegisterUpdate(uint32_t id, UpdateFunction function) = 0;
   /// Runs update `id` at the owner of `key`, atomically for the key. Visibility, durability, order
-  /// and errors as Put: relaxed, it is staged and sent in batches.
+  /// and errors are those of Put: under relaxed consistency, updates are staged and sent in
+  /// batches.
   ///
   /// Errors       kInvalidArgument  No function has this id at the owner.
   virtual Status Update(Slice key, uint32_t id, Slice argument) = 0;
@@ -499,7 +510,7 @@ class Database {
   ///
   /// Collective   Yes.
   /// Errors       As Fence, of any rank; kNoSpace if a table does not fit; kInvalidArgument if
-  ///              ranks give different levels.
+  ///              ranks pass different levels.
   /// Source       SC17, section 3.1.
   virtual Status Barrier(Level level) = 0;
   /// Fences, then changes the consistency.
@@ -521,36 +532,38 @@ class Database {
   /// in progress.
   ///
   /// The checkpoint is complete and durable once the event has ended with OK. If the event failed,
-  /// there is no such checkpoint, unless the text says that this is unknown, because rank 0, which
-  /// publishes, may have succeeded. Earlier checkpoints are unchanged. Copies are verified against
-  /// their checksums. A linked file was verified by an earlier checkpoint; it is read again if it
-  /// was written to since, and from time to time (docs/format/checkpoint.md). The command
-  /// `quire checkpoint list` shows all checkpoints and their states (docs/tool.md). The next
-  /// checkpoint removes the remains of an interrupted one.
+  /// there is no such checkpoint, unless the text says that this is unknown: rank 0, which
+  /// publishes the checkpoint, may have succeeded. Earlier checkpoints are unchanged. Copies are
+  /// verified against their checksums. A linked file was verified by an earlier checkpoint; it is
+  /// read again if it was written to since, and from time to time (docs/format/checkpoint.md). The
+  /// command `quire checkpoint list` shows all checkpoints and their states (docs/tool.md). The
+  /// next checkpoint removes the remains of an interrupted one.
   ///
   /// Collective   Yes.
   /// @param path  absolute; created if it is absent.
-  /// Errors       kInvalidArgument  A relative path, or ranks give different ones.
+  /// Errors       kInvalidArgument  The path is relative, or differs between ranks.
   ///              kNotFound         The path and its parent directory are absent.
   ///              As Barrier(kSsTable). The event reports failures of the copying, the same on all
   ///              ranks, with rank and file: kNoSpace, kIo (also if a rank does not see the path
   ///              that rank 0 writes to), kCorruption (a file of the database is damaged or
   ///              missing, or the copy differs from what was written: the text says which).
-  /// Cost         As Barrier(kSsTable). In the background: files that no earlier checkpoint has are
-  ///              read once and written once, and the copy is read once.
+  /// Cost         As Barrier(kSsTable). In the background: files that no earlier checkpoint
+  ///              contains are read once and written once, and the copy is read once.
   /// Source       SC17, section 4.2.
   virtual Result<std::unique_ptr<Event>> Checkpoint(const std::string& path,
                                                     const CheckpointOptions& options) = 0;
 
-  /// Returns an iterator over the pairs that this rank owns. Never null: its status() has errors.
+  /// Returns an iterator over the pairs that this rank owns. Never null: its status() returns
+  /// errors.
   ///
-  /// Cost         The first iterator after many puts sorts their keys. If many are open: a Flush.
+  /// Cost         The first iterator after many puts sorts their keys. If many iterators are open,
+  ///              the call flushes.
   virtual std::unique_ptr<LocalIterator> NewLocalIterator() = 0;
   /// Merges this rank's tables into one run without dead versions, and waits for it. The call also
-  /// waits until the value files that are mostly dead by then are emptied. It does not wait for
-  /// what other threads write meanwhile.
+  /// waits until value files whose values are mostly dead by then are emptied. It does not wait for
+  /// data that other threads write meanwhile.
   virtual Status Compact() = 0;
-  /// Returns this rank's counters since Open; none inside a function that Quire called.
+  /// Returns this rank's counters since Open. Empty inside a function that Quire called.
   virtual Statistics GetStatistics() const = 0;
   /// Fences, waits for the end of running checkpoints, writes all MemTables into tables and closes
   /// the database. All data stay; the next program that opens it reads only manifests. Other calls
@@ -559,9 +572,9 @@ class Database {
   /// Collective   Yes.
   /// Errors       As Fence, of any rank, and as Barrier(kSsTable). With the log on, lack of space
   ///              for tables is no error, because the log keeps the pairs. kTimedOut also if a
-  ///              checkpoint has not gone on for ContextOptions::timeout_ms on a rank: it is given
-  ///              up, and its event says how it ended. A checkpoint that failed is no error here.
-  ///              After an error, too, the database is closed.
+  ///              checkpoint made no progress on a rank for ContextOptions::timeout_ms: the
+  ///              checkpoint is abandoned, and its event reports how it ended. A failed checkpoint
+  ///              is no error here. The database is closed even after an error.
   /// Source       SC17, section 4.1 (zero-copy workflow).
   virtual Status Close() = 0;
 };

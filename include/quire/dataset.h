@@ -1,11 +1,12 @@
 /// Partitioned datasets: a running simulation writes pairs, epoch by epoch; an analysis finds them
-/// by key. Every rank keeps the pairs that it puts. It sends only the hash of each key to the key's
-/// partition, which builds a compact map from keys to ranks. The hash, or a function of the
+/// by key. Every rank stores the pairs that it puts. It sends only the hash of each key to the
+/// key's partition, which builds a compact map from keys to ranks. The hash, or a function of the
 /// program, determines the partition.
 ///
 /// Layer      public
 /// Source     FilterKV, CMU-PDL-19-104; docs/decisions/0011-partitioned-datasets.md
-/// Threads    DatasetWriter: Put from any thread, the rest as it says. DatasetReader: any
+/// Threads    DatasetWriter: Put from any thread; the other calls are described below.
+///            DatasetReader: any
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,7 @@ enum class DatasetFormat {
 struct DatasetOptions {
   DatasetFormat format = DatasetFormat::kRibbon;
   /// [0, 2 .. 2^24] kBloom: number of ranks that a query asks on average, including the right one.
-  /// 0: the number that 4 + log2(rank count) bits per key give.
+  /// 0: the number that follows from 4 + log2(rank count) bits per key.
   uint32_t bloom_ranks = 0;
   /// [bytes, 1 KiB .. 16 MiB] Payload of a message.
   uint64_t batch_bytes = 16 << 10;
@@ -49,8 +50,8 @@ struct DatasetOptions {
   /// until the writer fits into half of the remaining ContextOptions::memory_bytes.
   uint64_t table_bytes = 64ull << 20;
   /// [bytes, 64 KiB .. 64 GiB] Size of the buffer for entries that this rank's partition receives;
-  /// a full one becomes a map (kBase and kPointer: a table). Once one is full there are two, and
-  /// building takes 3/2 of the size in addition.
+  /// a full one becomes a map (kBase and kPointer: a table). Once it is full, there are two such
+  /// buffers, and building a map takes 3/2 of the size in addition.
   uint64_t partition_bytes = 256ull << 20;
   /// [bytes, 64 KiB .. 16 GiB] Limit on batches that are sent but not yet acknowledged.
   uint64_t in_flight_bytes = 8ull << 20;
@@ -86,7 +87,8 @@ struct DatasetWriterStatistics {
 class DatasetWriter {
  public:
   /// Opens the dataset `name` in the context's repository, or creates it. Removes the remains of an
-  /// epoch that was not completed. Another number of ranks may have written the earlier epochs.
+  /// epoch that was not completed. Earlier epochs may have been written by a different number of
+  /// ranks.
   ///
   /// Collective   Yes.
   ///
@@ -94,14 +96,14 @@ class DatasetWriter {
   ///
   /// Errors       kInvalidArgument  The name or an option is not allowed, they differ between
   ///                                ranks, the dataset has another format or partitioner, a
-  ///                                database has the name, a partitioner has no name of its own,
-  ///                                or what was given does not fit into memory_bytes.
+  ///                                database has the name, a partitioner has no name of its own, or
+  ///                                explicitly set sizes do not fit into memory_bytes.
   ///              kBusy             Another program writes it; the text names the holder.
   ///              kUnsupported      A newer version of Quire created it.
   ///              kCorruption       A file is damaged or missing, or the ranks see storages that
-  ///                                do not belong together: rank 0 finds no dataset, another one or
-  ///                                fewer epochs than another rank. The text names the file. No
-  ///                                file is changed.
+  ///                                do not belong together: rank 0 finds no dataset, a different
+  ///                                one, or fewer epochs than another rank. The text names the
+  ///                                file. No file is changed.
   static Result<std::unique_ptr<DatasetWriter>> Open(Context& context, const std::string& name,
                                                      const DatasetOptions& options = {});
   /// Drops the pairs put since the last EndEpoch. Waits for writes in the background, however long
@@ -131,7 +133,7 @@ class DatasetWriter {
   ///              kOutOfMemory      There was no memory for the pair, or for sending it.
   ///              After all of these but kInvalidArgument the epoch cannot be completed: this
   ///              rank's later Puts return the same error, and EndEpoch fails on all ranks.
-  /// Cost         One or two copies; one message for every batch_bytes that travel. Waits while
+  /// Cost         One or two copies; one message for every batch_bytes sent. Waits while
   ///              table_bytes or in_flight_bytes are used up.
   virtual Status Put(Slice key, Slice value) = 0;
 
@@ -145,9 +147,9 @@ class DatasetWriter {
   ///              If a rank died or did not answer within ContextOptions::timeout_ms (usually
   ///              kTimedOut, kPeerFailed), or if memory ran out during a collective step, the text
   ///              says that it is unknown whether the epoch is complete; on other ranks the call
-  ///              may have succeeded. No more can be written until the dataset is reopened; then
-  ///              the epoch is complete or absent. The same holds if a rank cannot remove its part
-  ///              of a failed epoch.
+  ///              may have succeeded. Nothing can be written until the dataset is reopened; then
+  ///              the epoch is either complete or absent. The same holds if a rank cannot remove
+  ///              its part of a failed epoch.
   /// Cost         Writes the tables of the pairs in memory, and the map; two syncs (kPointer:
   ///              three), two more on rank 0; four collectives and two jobs.
   virtual Status EndEpoch() = 0;
@@ -155,7 +157,7 @@ class DatasetWriter {
   /// Returns the last complete epoch, if there is one.
   virtual std::optional<uint64_t> LastEpoch() const = 0;
 
-  /// Closes the dataset. Afterwards LastEpoch and Statistics answer as before; other calls return
+  /// Closes the dataset. Afterwards LastEpoch and Statistics still work; other calls return
   /// kInvalidArgument.
   ///
   /// Collective   Yes.
@@ -196,11 +198,11 @@ struct DatasetReaderOptions {
   /// [1 ..] Limit on open parts. A part is one rank's tables and maps of one epoch; it needs one
   /// open file (kPointer: two).
   uint32_t open_parts_max = 512;
-  /// The function that the dataset was created with. If it is empty although the dataset has one,
-  /// every lookup searches all partitions.
+  /// The partitioner that the dataset was created with. If it is empty although the dataset has a
+  /// partitioner, every lookup searches all partitions.
   Partitioner partitioner = {};
-  /// The function's name, which must equal the stored one. If the function differs from the
-  /// writer's, Get misses keys; Verify reports it.
+  /// The partitioner's name, which must equal the stored one. If the function differs from the
+  /// writer's, Get does not find some keys; Verify reports it.
   std::string partitioner_name = {};
   /// For keys that only one rank puts in an epoch: Get, GetMany and GetTrajectory stop at the first
   /// rank that has the key, and return one value of each epoch. If several ranks put the key, it is
@@ -251,7 +253,8 @@ class DatasetReader {
   /// Returns the values of `key` in one epoch, sorted by rank; with
   /// DatasetReaderOptions::first_match one of them.
   ///
-  /// Errors     kNotFound    No rank put the key, or there is no such epoch (then with a text).
+  /// Errors     kNotFound    No rank put the key, or there is no such epoch (then the status has a
+  ///                         text).
   ///            kCorruption  The text names the file and the offset.
   ///            kInvalidArgument  The partitioner threw or returned no rank.
   /// Cost       Once for each part: its index record and the heads of its map or tables. Then a
@@ -267,14 +270,15 @@ class DatasetReader {
   virtual Status GetMany(uint64_t epoch, const std::vector<Slice>& keys,
                          std::vector<std::vector<DatasetValue>>* values) const = 0;
   /// Returns a scan of the pairs that ranks [rank_begin, rank_end) put in the epoch; with kBase and
-  /// kPointer of the partitions of these numbers, whoever put the pairs. Never null.
+  /// kPointer, a scan of the pairs stored in the partitions of these numbers, whichever ranks put
+  /// them. Never null.
   virtual std::unique_ptr<DatasetScan> Scan(uint64_t epoch, uint32_t rank_begin = 0,
                                             uint32_t rank_end = UINT32_MAX) const = 0;
   /// Reads one epoch in full, compares every checksum, and looks up every pair as Get does.
   ///
   /// Errors     kCorruption  The text names the file. kNotFound: there is no such epoch.
   ///            kInvalidArgument  The partitioner threw, or a pair is not in the partition that it
-  ///                              returns: it probably differs from the writer's.
+  ///                              returns: the partitioner probably differs from the writer's.
   /// Cost       Reads all tables twice and all maps once, and takes about 300 ns for each pair. If
   ///            the maps do not fit into cache_bytes, they are read once for each 2^17 pairs of a
   ///            rank. Without the dataset's partitioner each pair is looked up in every map.

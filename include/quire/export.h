@@ -3,6 +3,6 @@
 /// Layer      public, below everything
 #pragma once
 
-/// Stands in `namespace quire QUIRE_EXPORT {` of a public header, for all its declarations, or
-/// before the declaration of a C function.
+/// Exports all declarations of a public header (`namespace quire QUIRE_EXPORT {`), or one C
+/// function if it stands before its declaration.
 #define QUIRE_EXPORT __attribute__((visibility("default")))

@@ -20,7 +20,7 @@ enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
 /// exceptions are dropped, and it must not take a lock that the program holds during a call of
 /// Quire. Must be quick: the thread that logs waits for it. If that is the thread that serves other
 /// ranks, their calls at this rank return kTimedOut after ContextOptions::timeout_ms; once the sink
-/// returns, all goes on.
+/// returns, calls proceed.
 using LogSink = std::function<void(LogLevel level, const std::string& text)>;
 
 /// Replaces the sink of this process; an empty one discards messages (the default). If there is no

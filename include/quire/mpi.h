@@ -14,8 +14,8 @@
 
 namespace quire QUIRE_EXPORT {
 
-/// Opens the runtime of `repository` over the ranks of a communicator that is given as a Fortran
-/// handle; works with any MPI. As OpenContext.
+/// Opens the runtime of `repository` over the ranks of a communicator that is passed as a Fortran
+/// handle, with any MPI. Otherwise like OpenContext.
 Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std::string& repository,
                                                     const ContextOptions& options);
 
@@ -25,12 +25,12 @@ Result<std::unique_ptr<Context>> OpenContextFortran(int communicator, const std:
 ///
 /// Errors   kInvalidArgument  MPI is not initialized (call MPI_Init_thread first, or use
 ///                            Context::OpenSerial), the repository belongs to another user, options
-///                            differ between ranks, or ranks of one node give different
-///                            repositories (a relative path is resolved in each rank's working
-///                            directory), or it is no directory, or a symbolic link.
+///                            differ between ranks, ranks of one node pass different repositories
+///                            (a relative path is resolved in each rank's working directory), or
+///                            the repository is no directory or is a symbolic link.
 ///          kNotFound         The repository and its parent directory are absent.
 /// Cost     a few collectives. The ranks of a node share rings in memory: 64 MiB in all, and above
-///          64 ranks 16 KiB for each ordered pair of them (transport = mpi does without).
+///          64 ranks 16 KiB for each ordered pair of them (not with transport = mpi).
 inline Result<std::unique_ptr<Context>> OpenContext(MPI_Comm communicator,
                                                     const std::string& repository,
                                                     const ContextOptions& options = {}) {

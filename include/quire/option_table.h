@@ -77,7 +77,8 @@ class QUIRE_EXPORT OptionTable {
   static Status ApplyEnvironment(DatasetOptions* options);
   static Status ApplyEnvironment(StreamOptions* options);
 
-  /// Returns kInvalidArgument if a field is out of range; the text has its name, value and range.
+  /// Returns kInvalidArgument if a field is out of range; the text contains its name, value and
+  /// range.
   static Status Check(const ContextOptions& options);
   static Status Check(const DatabaseOptions& options);
   static Status Check(const DatasetOptions& options);

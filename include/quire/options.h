@@ -1,9 +1,9 @@
 /// The options of a database's storage. Each field is one row of the option table
 /// (quire::OptionTable), which also gives its environment variable (QUIRE_<NAME>). Open sets each
-/// option that has its default from its variable; another value that the program gave wins.
+/// option that has its default from its variable; any other value that the program sets wins.
 ///
-/// A later program may open a database with other options, also of size, block size and
-/// compression: they apply to what is written from then on. The partitioner must stay the same.
+/// A later program may open a database with other options, including sizes, block size and
+/// compression: they apply to data written from then on. The partitioner must stay the same.
 ///
 /// Layer      public
 /// Threads    plain values
@@ -16,7 +16,7 @@ namespace quire {
 
 /// The failures that a put survives once it has returned OK (docs/durability.md).
 enum class WalMode {
-  /// V1: none; tables are durable after Barrier(kSsTable)
+  /// V1: no failure; tables are durable after Barrier(kSsTable)
   kOff = 0,
   kOn = 1,    ///< P1 (default): kill -9 of any or all ranks, without a system call per put
   kSync = 2,  ///< P2: power loss; puts of several threads share one device sync (group commit)
@@ -64,7 +64,7 @@ struct StorageOptions {
   int dead_percent_max = 33;
   /// [bytes] cache for blocks, indexes and filters of tables
   uint64_t cache_bytes = 64ull << 20;
-  /// false is recorded in the tables that are written
+  /// if false, this is recorded in the tables that are written
   bool verify_checksums = true;
 };
 

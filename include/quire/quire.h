@@ -1,9 +1,9 @@
 /* The C interface: opaque handles, numbered codes, one message per thread.
  *
  * Layer      public; C99
- * Threads    as the C++ interface: calls on a quire_db that are not collective may be made from any
- * number of threads; collective ones by one thread of each rank, in the same order. quire_options,
- * quire_batch, quire_iter and quire_pending belong to one thread at a time.
+ * Threads    as in the C++ interface: any number of threads may make calls on a quire_db that are
+ * not collective; collective calls are made by one thread of each rank, in the same order.
+ * quire_options, quire_batch, quire_iter and quire_pending belong to one thread at a time.
  *
  * Every function that can fail returns a code: QUIRE_OK or an error, for which
  * quire_error_message() returns a sentence. quire/database.h describes each call once (visibility,
@@ -87,13 +87,13 @@ QUIRE_EXPORT int quire_set_log(quire_log_function function, void* user);
 /* ---- Options, by name and value: the table of quire/option_table.h ---- */
 
 /* Creates options with their defaults. Opening sets each option that has its default from its
- * environment variable, QUIRE_ and the name in capitals; another value that the program set
+ * environment variable, QUIRE_ and the name in capitals; any other value that the program sets
  * wins. */
 QUIRE_EXPORT int quire_options_create(quire_options** options);
 /* Frees the options; databases opened with them keep theirs. Null is allowed. */
 QUIRE_EXPORT void quire_options_destroy(quire_options* options);
 /* Sets an option of contexts, databases or datasets: ("memtable_bytes", "16MiB"). If the name is
- * unknown, the error's text has the nearest one. */
+ * unknown, the error's text contains the nearest one. */
 QUIRE_EXPORT int quire_options_set(quire_options* options, const char* name, const char* value);
 /* Returns the value of an option, in the same form. */
 QUIRE_EXPORT int quire_options_get(const quire_options* options, const char* name, char** value);
@@ -104,7 +104,7 @@ QUIRE_EXPORT int quire_options_explain(const quire_options* options, char** text
  * ranks. */
 typedef int (*quire_partitioner)(const void* key, size_t key_size, int rank_count, void* user);
 /* Sets the partitioner of databases that are opened with these options, and its stored name.
- * Opening refuses the name "hash", which stands for no function. */
+ * Opening refuses the name "hash", which means that there is no partitioner. */
 QUIRE_EXPORT int quire_options_set_partitioner(quire_options* options, const char* name,
                                                quire_partitioner function, void* user);
 
@@ -112,8 +112,8 @@ QUIRE_EXPORT int quire_options_set_partitioner(quire_options* options, const cha
 
 /* Opens a context of one rank, without MPI. `options` may be null. With MPI:
  * quire_context_open_mpi in quire/quire_mpi.h. QUIRE_NOT_FOUND: the repository and its parent
- * directory are absent. QUIRE_INVALID_ARGUMENT: it is another user's, no directory, or a symbolic
- * link. */
+ * directory are absent. QUIRE_INVALID_ARGUMENT: it belongs to another user, is no directory, or is
+ * a symbolic link. */
 QUIRE_EXPORT int quire_context_open(const char* repository, const quire_options* options,
                                     quire_context** context);
 /* Opens a context over the ranks of a communicator, given as its Fortran handle. Collective. */
@@ -142,7 +142,7 @@ QUIRE_EXPORT int quire_context_progress(quire_context* context);
 QUIRE_EXPORT int quire_context_destroy_database(quire_context* context, const char* name);
 /* Returns the names of the repository's databases, sorted, one per line. Collective. */
 QUIRE_EXPORT int quire_context_list_databases(quire_context* context, char** names);
-/* Returns one outcome on all ranks: QUIRE_OK if all ranks give it, else the code of the lowest
+/* Returns one outcome on all ranks: QUIRE_OK if all ranks pass it, else the code of the lowest
  * failing rank; the message is that rank's `text` (may be null). Collective. */
 QUIRE_EXPORT int quire_context_agree(quire_context* context, int code, const char* text);
 
@@ -150,15 +150,16 @@ QUIRE_EXPORT int quire_context_agree(quire_context* context, int code, const cha
 
 /* Starts a checkpoint of everything that all ranks have written so far, in
  * <path>/<name>/<number>, and keeps the newest `keep` checkpoints (0: all). Collective. The copying
- * goes on in the background; `event` reports its end. If `event` is null, the call waits for it. */
+ * continues in the background; `event` reports its end. If `event` is null, the call waits for
+ * it. */
 QUIRE_EXPORT int quire_db_checkpoint(quire_db* db, const char* path, int keep, quire_event** event);
-/* Flags of a restart. In place: copy nothing; the checkpoint must stay. Replace: replace an
- * existing database of the name, in one step at the end; without it, an existing database is
- * QUIRE_INVALID_ARGUMENT. */
+/* Flags of a restart. IN_PLACE: copy nothing; the checkpoint must stay. REPLACE: replace an
+ * existing database of this name, in one step at the end; without this flag, the restart of an
+ * existing database fails with QUIRE_INVALID_ARGUMENT. */
 enum { QUIRE_RESTART_IN_PLACE = 1, QUIRE_RESTART_REPLACE = 2 };
 /* Starts to restore `name` from checkpoint `number` below `path` (0: the newest undamaged one).
  * Once the event has ended with QUIRE_OK, any number of ranks can open the database. `flags`: a sum
- * of those above. Collective. If `event` is null, the call waits for the end. */
+ * of the flags above, or 0. Collective. If `event` is null, the call waits for the end. */
 QUIRE_EXPORT int quire_context_restart(quire_context* context, const char* path, const char* name,
                                        uint64_t number, int flags, quire_event** event);
 /* Removes the closed database `name` in the background. Collective. If `event` is null, the call
@@ -173,7 +174,8 @@ QUIRE_EXPORT int quire_event_wait(quire_event* event);
 /* Returns this rank's progress: bytes moved, and in total as far as known. Nulls are allowed. */
 QUIRE_EXPORT int quire_event_progress(const quire_event* event, uint64_t* bytes_done,
                                       uint64_t* bytes_total);
-/* Frees the handle; the operation goes on. Call it before quire_context_close. Null is allowed. */
+/* Frees the handle; the operation continues. Call it before quire_context_close. Null is
+ * allowed. */
 QUIRE_EXPORT void quire_event_destroy(quire_event* event);
 
 /* ---- Databases ---- */
@@ -236,7 +238,7 @@ QUIRE_EXPORT void quire_batch_destroy(quire_batch* batch);
 /* Applies a batch: all or nothing per owner. */
 QUIRE_EXPORT int quire_db_write(quire_db* db, const quire_batch* batch);
 
-/* A reference to bytes that it does not own. */
+/* A reference to bytes, without ownership. */
 typedef struct quire_bytes {
   const void* data;
   size_t size;
@@ -318,8 +320,8 @@ QUIRE_EXPORT int quire_iter_value(quire_iter* iter, const void** value, size_t* 
 
 /* Opens <repository>/<name>, or a checkpoint, <path>/<name>/<number>, in its last published state.
  * Needs no context, no MPI and no lock, and writes nothing. Uses cache_bytes and the partitioner of
- * `options` (may be null): it must be that of the database, or none if it goes by hash. One thread
- * at a time. */
+ * `options` (may be null). The partitioner must be that of the database; there must be none if the
+ * database uses the hash. One thread at a time. */
 QUIRE_EXPORT int quire_reader_open(const char* directory, const quire_options* options,
                                    quire_reader** reader);
 /* Frees the reader; its iterators must have been freed before. Null is allowed. */

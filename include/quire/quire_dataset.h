@@ -29,7 +29,7 @@ typedef struct quire_dataset_scan quire_dataset_scan;
 QUIRE_EXPORT int quire_options_set_dataset_partitioner(quire_options* options, const char* name,
                                                        quire_partitioner function, void* user);
 
-/* ---- Writing: collective over the ranks of a context, but for put ---- */
+/* ---- Writing: collective over the ranks of a context, except put ---- */
 
 /* Opens the dataset `name` in the context's repository, or creates it. `options` may be null. */
 QUIRE_EXPORT int quire_dataset_writer_open(quire_context* context, const char* name,
@@ -38,12 +38,13 @@ QUIRE_EXPORT int quire_dataset_writer_open(quire_context* context, const char* n
 /* Frees the writer and drops an unfinished epoch. Call it before the context is closed. Null is
  * allowed. */
 QUIRE_EXPORT void quire_dataset_writer_destroy(quire_dataset_writer* writer);
-/* Begins an epoch. Its number must be larger than all before. */
+/* Begins an epoch. Its number must be larger than all earlier ones. */
 QUIRE_EXPORT int quire_dataset_writer_begin_epoch(quire_dataset_writer* writer, uint64_t number);
 /* Adds a pair to the epoch. */
 QUIRE_EXPORT int quire_dataset_writer_put(quire_dataset_writer* writer, const void* key,
                                           size_t key_size, const void* value, size_t value_size);
-/* Ends the epoch. On all ranks it is complete and durable, or the call fails and it is dropped. */
+/* Ends the epoch. Either it is complete and durable on all ranks, or the call fails and the epoch
+ * is dropped. */
 QUIRE_EXPORT int quire_dataset_writer_end_epoch(quire_dataset_writer* writer);
 /* Returns the last complete epoch. QUIRE_NOT_FOUND: there is none yet. */
 QUIRE_EXPORT int quire_dataset_writer_last_epoch(const quire_dataset_writer* writer,
@@ -54,8 +55,8 @@ QUIRE_EXPORT int quire_dataset_writer_statistic(const quire_dataset_writer* writ
                                                 const char* name, uint64_t* value);
 /* Returns all counters, a line "name value" for each. */
 QUIRE_EXPORT int quire_dataset_writer_statistics(const quire_dataset_writer* writer, char** text);
-/* Closes the dataset. Afterwards the last epoch and the counters can still be asked for; other
- * calls return QUIRE_INVALID_ARGUMENT. quire_dataset_writer_destroy must still free the handle. */
+/* Closes the dataset. Afterwards the last epoch and the counters can still be read; other calls
+ * return QUIRE_INVALID_ARGUMENT. quire_dataset_writer_destroy must still free the handle. */
 QUIRE_EXPORT int quire_dataset_writer_finish(quire_dataset_writer* writer);
 
 /* ---- Reading: no context, no MPI ---- */
@@ -119,8 +120,8 @@ QUIRE_EXPORT int quire_dataset_reader_statistic(const quire_dataset_reader* read
 QUIRE_EXPORT int quire_dataset_reader_statistics(const quire_dataset_reader* reader, char** text);
 
 /* Creates a walk over the pairs that ranks [rank_begin, rank_end) put in an epoch (rank_end
- * UINT32_MAX: to the last rank); with the formats base and pointer of the partitions of these
- * numbers, whoever put the pairs. It begins at the first pair. */
+ * UINT32_MAX: to the last rank); with the formats base and pointer, over the pairs stored in the
+ * partitions of these numbers, whichever ranks put them. It begins at the first pair. */
 QUIRE_EXPORT int quire_dataset_scan_create(const quire_dataset_reader* reader, uint64_t epoch,
                                            uint32_t rank_begin, uint32_t rank_end,
                                            quire_dataset_scan** scan);

@@ -9,8 +9,8 @@
 
 #include "quire/quire.h"
 
-/* The runtime of `repository` over the ranks of `communicator`, which is duplicated and left as it
- * is. Collective. `options` may be null. QUIRE_INVALID_ARGUMENT: MPI is not initialized, or as
+/* Opens a context over the ranks of `communicator`, which is duplicated and stays unchanged.
+ * Collective. `options` may be null. QUIRE_INVALID_ARGUMENT: MPI is not initialized, or a reason of
  * quire_context_open. */
 static inline int quire_context_open_mpi(MPI_Comm communicator, const char* repository,
                                          const quire_options* options, quire_context** context) {

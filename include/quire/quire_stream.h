@@ -46,7 +46,7 @@ QUIRE_EXPORT const char* quire_element_name(int element);
 /* The element type and extents of an object, for programs that display it. */
 typedef struct quire_stream_shape {
   int element;           /* QUIRE_ELEMENT_... */
-  uint32_t extent_count; /* 0 to 8; 0: one dimension that has all elements */
+  uint32_t extent_count; /* 0 to 8; 0: one dimension with all elements */
   uint64_t extents[8];   /* the slowest-varying first */
 } quire_stream_shape;
 
@@ -75,8 +75,8 @@ enum { QUIRE_SURVIVES_IN_MEMORY = 0, QUIRE_SURVIVES_KILL = 1, QUIRE_SURVIVES_POW
 QUIRE_EXPORT int quire_stream_writer_open(const char* place, const char* name, uint32_t rank,
                                           const quire_options* options,
                                           quire_stream_writer** writer);
-/* Ends the stream, unless quire_stream_writer_finish has, and frees the writer and the memory of
- * the objects that it created. Null is allowed. */
+/* Ends the stream, unless quire_stream_writer_finish has ended it, and frees the writer and the
+ * memory of the objects that it created. Null is allowed. */
 QUIRE_EXPORT void quire_stream_writer_destroy(quire_stream_writer* writer);
 /* Creates an object: `*memory` becomes page-aligned memory of `bytes` zeros, which the writer owns
  * until quire_stream_writer_free. `shape` may be null. */
@@ -88,7 +88,7 @@ QUIRE_EXPORT int quire_stream_writer_create(quire_stream_writer* writer, const v
 QUIRE_EXPORT int quire_stream_writer_attach(quire_stream_writer* writer, const void* key,
                                             size_t key_size, void* memory, uint64_t bytes,
                                             const quire_stream_shape* shape);
-/* Releases an object's memory. Its newest versions stay in the log for good (quire/stream.h). */
+/* Releases an object's memory. Its newest versions stay in the log forever (quire/stream.h). */
 QUIRE_EXPORT int quire_stream_writer_free(quire_stream_writer* writer, const void* key,
                                           size_t key_size);
 /* Commits the next version of one object; `version` (its number) may be null. */
@@ -100,12 +100,13 @@ QUIRE_EXPORT int quire_stream_writer_snapshot(quire_stream_writer* writer, uint6
 QUIRE_EXPORT int quire_stream_writer_snapshot_some(quire_stream_writer* writer, size_t count,
                                                    const void* const* keys, const size_t* key_sizes,
                                                    uint64_t* snapshot);
-/* Records that something else than a processor's store changed bytes [offset, offset + bytes). */
+/* Records that something other than a processor's store changed bytes [offset, offset + bytes). */
 QUIRE_EXPORT int quire_stream_writer_mark_dirty(quire_stream_writer* writer, const void* key,
                                                 size_t key_size, uint64_t offset, uint64_t bytes);
 /* Fills an object with its bytes at `snapshot` (0: the newest); all objects if `key` is null and
  * `key_size` is 0. The next snapshot still gets the number after the newest: ranks that continue
- * from an older one compare steps that they store, not numbers (quire/stream.h). */
+ * from an older snapshot must compare steps that they store in an object, not snapshot numbers
+ * (quire/stream.h). */
 QUIRE_EXPORT int quire_stream_writer_restore(quire_stream_writer* writer, uint64_t snapshot,
                                              const void* key, size_t key_size);
 /* Returns the newest snapshot; 0: there is none. */
@@ -117,7 +118,7 @@ QUIRE_EXPORT int quire_stream_writer_sync(quire_stream_writer* writer);
 QUIRE_EXPORT int quire_stream_writer_durability(const quire_stream_writer* writer, int* durability);
 /* Keeps all versions of a snapshot, whatever the policy, until quire_stream_writer_release. */
 QUIRE_EXPORT int quire_stream_writer_keep(quire_stream_writer* writer, uint64_t snapshot);
-/* Leaves a kept snapshot to the policy again. */
+/* Ends quire_stream_writer_keep: the snapshot is subject to the policy again. */
 QUIRE_EXPORT int quire_stream_writer_release(quire_stream_writer* writer, uint64_t snapshot);
 /* Collects all versions that the policy does not keep. */
 QUIRE_EXPORT int quire_stream_writer_collect(quire_stream_writer* writer);
@@ -136,8 +137,8 @@ QUIRE_EXPORT int quire_stream_writer_finish(quire_stream_writer* writer);
 
 /* ---- Reading ---- */
 
-/* Opens rank `rank`'s part of a store. `options` may be null; only timeout_ms is used: how long an
- * answer from another node may take, 60000 by default. QUIRE_NOT_FOUND: there is no such store; to
+/* Opens rank `rank`'s part of a store. `options` may be null; only timeout_ms is used: the deadline
+ * of each answer from another node, 60000 by default. QUIRE_NOT_FOUND: there is no such store; to
  * wait for a writer that has not started yet, call it again after a pause. QUIRE_INVALID_ARGUMENT:
  * `rank` is larger than INT32_MAX. */
 QUIRE_EXPORT int quire_stream_reader_open(const char* place, const char* name, uint32_t rank,
@@ -184,8 +185,9 @@ QUIRE_EXPORT int quire_stream_reader_view(quire_stream_reader* reader, const voi
 QUIRE_EXPORT int quire_stream_reader_view_at(quire_stream_reader* reader, const void* key,
                                              size_t key_size, uint64_t snapshot,
                                              quire_stream_view** view);
-/* Sleeps until a snapshot after `after` exists; `*newest` becomes the newest one. QUIRE_TIMED_OUT.
- * QUIRE_NOT_FOUND: the writer has finished. QUIRE_PEER_FAILED: it ended without finishing. */
+/* Sleeps until a snapshot after `after` exists; `*newest` becomes the newest one. QUIRE_TIMED_OUT:
+ * no snapshot came in `timeout_ms`. QUIRE_NOT_FOUND: the writer has finished. QUIRE_PEER_FAILED: it
+ * ended without finishing. */
 QUIRE_EXPORT int quire_stream_reader_wait(quire_stream_reader* reader, uint64_t after,
                                           uint64_t timeout_ms, uint64_t* newest);
 /* Sets `*finished` to 1 if the writer has finished, else to 0. */
@@ -203,7 +205,7 @@ QUIRE_EXPORT int quire_stream_view_verify(const quire_stream_view* view);
 /* Releases the bytes; must precede quire_stream_reader_destroy. Null is allowed. */
 QUIRE_EXPORT void quire_stream_view_release(quire_stream_view* view);
 
-/* ---- What there is ---- */
+/* ---- Stores and ranks at a place ---- */
 
 /* Returns the ranks that have a part of a store, sorted; free the array with quire_free. */
 QUIRE_EXPORT int quire_stream_ranks(const char* place, const char* name, uint32_t** ranks,

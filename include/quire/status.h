@@ -51,7 +51,7 @@ class [[nodiscard]] Status {
   const std::string& message() const;
   /// Returns "code name: sentence".
   std::string ToString() const;
-  /// Returns the status with `context` and ": " before its sentence. OK stays OK.
+  /// Returns this status with `context` and ": " before its sentence. OK stays OK.
   Status WithContext(const std::string& context) const;
 
  private:

@@ -44,7 +44,7 @@ const char* ElementName(ElementType element);
 /// The element type and extents of an object, for programs that display it.
 struct StreamShape {
   ElementType element = ElementType::kBytes;
-  /// Up to 8 extents, the slowest-varying first. If empty: one dimension that has all elements.
+  /// Up to 8 extents, the slowest-varying first. If empty: one dimension with all elements.
   std::vector<uint64_t> extents;
 };
 
@@ -67,12 +67,13 @@ struct StreamOptions {
   /// [bytes, 1 MiB .. 16 TiB] Size of the log, allocated when it is created. A snapshot is stored
   /// contiguously, and kept versions are copied out of the way. To keep k versions (kept snapshots
   /// included), plan (k + 2) s, where s is the sum over all objects of size + key + 384 bytes; with
-  /// deltas (k + full_every + 2) s, and full_every s more for each kept snapshot: a kept version
-  /// needs those that it rests upon. An object that was freed counts as well. If objects are
-  /// small, plan at least 4 KiB for each kept version: the index has one place for each 4 KiB of
-  /// log. Then no put fails for lack of space unless a reader holds part of the log.
+  /// deltas (k + full_every + 2) s, and full_every s more for each kept snapshot, because a kept
+  /// delta also needs the versions back to the last full one. An object that was freed counts as
+  /// well. If objects are small, plan at least 4 KiB for each kept version: the index has one place
+  /// for each 4 KiB of log. Then no put fails for lack of space unless a reader holds part of the
+  /// log.
   uint64_t log_bytes = 256ull << 20;
-  /// [1 .. 2^20] How many of the newest versions of each object are kept.
+  /// [1 .. 2^20] Number of newest versions of each object to keep.
   uint32_t keep_versions = 1;
   /// [ms, to 100 years] Also keep versions that are younger than this by the machine's clock. No
   /// version counts as younger than its successor. So if the clock is changed, versions may be
@@ -142,7 +143,7 @@ class StreamWriter {
   static Result<std::unique_ptr<StreamWriter>> Open(const std::string& place,
                                                     const std::string& name, uint32_t rank,
                                                     const StreamOptions& options = {});
-  /// Ends the stream as Finish does, but reports no failure. Releases the memory of all objects.
+  /// Ends the stream like Finish, but reports no failure. Releases the memory of all objects.
   virtual ~StreamWriter() = default;
 
   /// Creates an object: zeroed, page-aligned memory for the program to compute in.
@@ -159,8 +160,9 @@ class StreamWriter {
   /// does not begin and end at page boundaries, or shares pages with an object of this or another
   /// writer, changes are found by hashes. Objects that share memory are restored in key order.
   virtual Status Attach(Slice key, char* memory, uint64_t bytes, const StreamShape& shape = {}) = 0;
-  /// Releases an object's memory. kNotFound. Its newest keep_versions versions stay in the log for
-  /// good, and it counts in objects_max: use keys again rather than new ones without end.
+  /// Releases an object's memory. kNotFound. Its newest keep_versions versions stay in the log
+  /// forever, and the object still counts in objects_max: reuse keys instead of creating ever new
+  /// ones.
   virtual Status Free(Slice key) = 0;
 
   /// Commits the next version of one object. No thread may write to the object meanwhile.
@@ -168,10 +170,10 @@ class StreamWriter {
   /// Visibility   At return all readers of this node see the whole version.
   /// Durability   durability().
   /// Errors       kNotFound  No such object. kNoSpace  The log is full and nothing can be
-  ///              collected; the text says what holds it. kCorruption  An audit found an unrecorded
-  ///              change (MarkDirty). kOutOfMemory. kInvalidArgument  After Finish, in a forked
-  ///              child of the writer's process, or inside a function that Quire called. After an
-  ///              error nothing was stored; a later put can succeed.
+  ///              collected; the text says what holds the space. kCorruption  An audit found an
+  ///              unrecorded change (MarkDirty). kOutOfMemory. kInvalidArgument  After Finish, in a
+  ///              forked child of the writer's process, or inside a function that Quire called.
+  ///              After an error nothing was stored; a later put can succeed.
   /// Cost         One copy that bypasses the caches, two fences. With deltas also the search for
   ///              changes; with compression one more pass. If the log is full, Put collects
   ///              versions, copies kept ones out of the way, and waits up to wait_ms for readers.
@@ -182,40 +184,42 @@ class StreamWriter {
   /// twice. Returns the snapshot's number, which grows by one with each commit.
   virtual Result<uint64_t> Snapshot() = 0;
   virtual Result<uint64_t> Snapshot(const std::vector<Slice>& keys) = 0;
-  /// Records that bytes of an object were changed by something else than a processor's store (RDMA,
-  /// devices). kNotFound. kInvalidArgument: the range exceeds the object.
+  /// Records that bytes of an object were changed by something other than a processor's store
+  /// (RDMA, devices). kNotFound. kInvalidArgument: the range exceeds the object.
   virtual Status MarkDirty(Slice key, uint64_t offset, uint64_t bytes) = 0;
   /// Fills all objects (or only `key`, unless it is empty) with their bytes at `snapshot` (0: the
-  /// newest). For a program that continues after a crash. No snapshot is taken away, and the next
+  /// newest). For a program that continues after a crash. Restore removes no snapshot, and the next
   /// one still gets the number after LastSnapshot(). So once ranks have continued from an older
-  /// snapshot, the same number means different steps on different ranks: keep the step in an
+  /// snapshot, the same number means different steps on different ranks: store the step in an
   /// object, and let ranks compare steps (examples/heat).
   ///
   /// Errors   kNotFound  An object had no version then. kInvalidArgument  An object had another
   ///          size then. After these two nothing was filled. kCorruption  A version is damaged;
   ///          the objects before it are filled.
   virtual Status Restore(uint64_t snapshot, Slice key = {}) = 0;
-  /// Returns the newest snapshot; 0: there is none, or the call is made inside a function that
-  /// Quire called, such as a log sink.
+  /// Returns the newest snapshot; 0 if there is none, or inside a function that Quire called, such
+  /// as a log sink.
   virtual uint64_t LastSnapshot() const = 0;
 
-  /// Makes all commits so far survive loss of power, unless the place is in memory (durability()):
-  /// an object's newest version, and older ones unless later commits have them collected. Does
-  /// nothing on persistent memory. After a failed Sync all later ones fail: reopen the stream.
+  /// Makes all commits so far survive loss of power, unless the place is in memory (durability()).
+  /// An object's newest version then survives, and older versions unless later commits collect
+  /// them. Does nothing on persistent memory. After a failed Sync all later ones fail: reopen the
+  /// stream.
   virtual Status Sync() = 0;
   virtual StreamDurability durability() const = 0;
 
   /// Keeps all versions of `snapshot`, whatever the policy, until Release; also after this program
-  /// has ended. kNotFound: there was no such snapshot, parts of it were collected, or this is not
-  /// known (an object that was created later has lost its first version). kNoSpace: 480 snapshots
-  /// are kept already, or the log would be too small to go on. Waits up to wait_ms for readers.
+  /// has ended. kNotFound: there was no such snapshot, parts of it were collected, or this is
+  /// unknown (the first version of an object that was created later was collected). kNoSpace: 480
+  /// snapshots are kept already, or the log would become too small for further commits. Waits up to
+  /// wait_ms for readers.
   virtual Status Keep(uint64_t snapshot) = 0;
-  /// Leaves `snapshot` to the policy again. kNotFound: it is not kept.
+  /// Ends Keep: `snapshot` is subject to the policy again. kNotFound: it is not kept.
   virtual Status Release(uint64_t snapshot) = 0;
   /// Collects all versions that the policy does not keep.
   virtual Status Collect() = 0;
 
-  /// Returns how changes of `key` are found at the moment: "whole", "hash", "protect" or "watch".
+  /// Returns how changes of `key` are currently found: "whole", "hash", "protect" or "watch".
   virtual Result<std::string> Tracking(Slice key) const = 0;
   /// Returns this writer's counters; all 0 inside a function that Quire called.
   virtual StreamStatistics Statistics() const = 0;
@@ -235,7 +239,7 @@ struct StreamVersion {
   StreamShape shape;
 };
 
-/// The bytes of one version: in the log, or in memory of the view's own if the version had to be
+/// The bytes of one version, in the log; or in the view's own memory if the version had to be
 /// assembled. They are not collected while the view exists. It must not outlive its reader.
 class StreamView {
  public:
@@ -250,7 +254,7 @@ class StreamView {
 };
 
 struct StreamReaderOptions {
-  /// [ms] How long an answer from another node may take. As ContextOptions::timeout_ms.
+  /// [ms] Deadline of each answer from another node. Like ContextOptions::timeout_ms.
   uint64_t timeout_ms = 60'000;
   /// Whether to ask this node's daemon if the place does not contain the store.
   bool remote = true;
@@ -261,23 +265,25 @@ struct StreamReaderOptions {
 /// is full, the writer waits for the reader or fails (StreamWriter::Put).
 ///
 /// In a place that this program cannot write to, the reader cannot hold versions. Then its views
-/// are copies, repeated if the writer overwrites the source meanwhile, and Wait polls every few
-/// milliseconds.
+/// are copies, and a copy is repeated if the writer overwrites the source meanwhile. Wait polls
+/// every few milliseconds.
 ///
 /// In a forked child of the process that opened the reader, its calls and Verify of its views fail
 /// (kInvalidArgument). The child may open a reader of its own.
 class StreamReader {
  public:
-  /// @param place  as of StreamWriter::Open; for a store of another node this node's place.
-  /// Errors   kNotFound     There is no such store, neither here nor at the daemon's nodes. To wait
-  ///                        for a writer that has not started yet, call Open again after a pause.
-  ///          kBusy         A writer has been opening it for a minute.
-  ///          kInvalidArgument  The name is not allowed; or other users than the place's owner may
+  /// @param place  as for StreamWriter::Open; for a store of another node, this node's place.
+  /// Errors   kNotFound     There is no such store, neither on this node nor on the nodes that the
+  ///                        daemon knows. To wait for a writer that has not started yet, call Open
+  ///                        again after a pause.
+  ///          kBusy         A writer has been opening the part for a minute.
+  ///          kInvalidArgument  The name is not allowed; or users other than the place's owner may
   ///                        write to the store (docs/security.md).
   ///          kCorruption, kTimedOut, kPeerFailed
   /// Cost     Two mappings. The first reader after a writer died walks the log and rebuilds the
-  ///          index; after a reboot it also reads the log's bytes. It gives way to a writer that
-  ///          opens the part. If this program cannot write there, each reader does this for itself.
+  ///          index; after a reboot it also reads the log's bytes. It stops in favour of a writer
+  ///          that opens the part. If this program cannot write there, each reader does this for
+  ///          itself.
   static Result<std::unique_ptr<StreamReader>> Open(const std::string& place,
                                                     const std::string& name, uint32_t rank,
                                                     const StreamReaderOptions& options = {});
@@ -297,14 +303,15 @@ class StreamReader {
   /// Errors   kNotFound  No such object or version, or it has been collected. kCorruption. kBusy
   ///          1000 readers hold versions; or, in a place that this program cannot write to, the
   ///          writer overwrote the source during 1000 attempts. kInvalidArgument  `allocate` threw;
-  ///          the text has what it threw. kOutOfMemory  Also if `allocate` returns no memory, or
-  ///          throws std::bad_alloc. kPeerFailed  The store was removed or moved before the reader
-  ///          held a version: open it again. After an error the memory's content is undefined.
+  ///          the text contains the exception's text. kOutOfMemory  Also if `allocate` returns no
+  ///          memory, or throws std::bad_alloc. kPeerFailed  The store was removed or moved before
+  ///          the reader held a version: open it again. After an error the memory's content is
+  ///          undefined.
   /// Cost     One copy; for a delta one of each version back to the last full one. From another
   ///          node the copy is made while the bytes arrive.
   virtual Status Get(Slice key, uint64_t version, const BufferAllocator& allocate) = 0;
   Status Get(Slice key, uint64_t version, std::string* bytes);
-  /// Copies the version that the object had at `snapshot` (0: the newest). As Get.
+  /// Copies the version that the object had at `snapshot` (0: the newest); otherwise like Get.
   virtual Status GetAt(Slice key, uint64_t snapshot, const BufferAllocator& allocate) = 0;
   Status GetAt(Slice key, uint64_t snapshot, std::string* bytes);
   /// Returns a version without a copy. Its checksum is not verified: StreamView::Verify.

@@ -1,4 +1,4 @@
-/// Which Quire this is.
+/// The version of the library.
 ///
 /// Layer      public
 /// Threads    any
@@ -8,8 +8,8 @@
 
 namespace quire QUIRE_EXPORT {
 
-/// The version of the library that is linked, as "0.1.0": it may differ from the headers'. Lives
-/// for ever.
+/// Returns the version of the linked library, such as "0.1.0"; it may differ from the headers'
+/// version. The text lives forever.
 const char* Version();
 
 }  // namespace quire
