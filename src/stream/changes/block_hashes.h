@@ -1,4 +1,4 @@
-/// The hashes of an object's blocks at the last look; they show which blocks changed since.
+/// The hashes of an object's blocks when they were last read; they show which blocks changed since.
 ///
 /// Layer      stream
 /// Source     docs/decisions/0013-streams.md
@@ -13,30 +13,30 @@
 
 namespace quire::stream {
 
-/// [bytes] What a delta is made of. The last block of an object may be shorter.
+/// [bytes] The size of a block, the unit of a delta. The last block of an object may be shorter.
 constexpr uint64_t kBlockBytes = base::kHashedBlockBytes;
 
 class BlockHashes {
  public:
-  /// `memory` lives longer. Nothing is kept yet, and no memory taken.
+  /// `memory` must outlive this object. Stores no hashes yet and allocates no memory.
   BlockHashes(const char* memory, uint64_t bytes);
 
   uint64_t blocks() const { return kept_.blocks(); }
-  /// Blocks of `run` of which a hash is kept.
+  /// Returns the number of blocks of `run` whose hash is stored.
   uint64_t KeptIn(BlockRun run) const { return kept_.CountIn(run); }
 
-  /// Hashes the blocks of `run`, keeps their hashes, and adds to `changed` those whose hash was
-  /// another, or was not kept. Returns how many had another.
+  /// Hashes the blocks of `run`, stores their hashes, and adds to `changed` the blocks whose stored
+  /// hash was different or missing. Returns how many had a different hash.
   ///
-  /// Cost     0.1 ns per byte, and what it takes to load it.
+  /// Cost     0.1 ns per byte, plus the time to load it from memory.
   uint64_t Update(BlockRun run, BlockSet* changed);
-  /// Keeps hashes for blocks that have none.
+  /// Stores the hashes of those blocks of `run` that have none.
   void KeepMissing(BlockRun run);
-  /// The first block whose hash is kept and has changed; blocks(): none has.
+  /// Returns the first block whose hash is stored and no longer matches; blocks() if there is none.
   uint64_t FirstDifference() const;
-  /// Keeps none of `run`.
+  /// Removes the hashes of `run`.
   void Forget(BlockRun run) { kept_.Remove(run); }
-  /// Keeps none, and gives memory back.
+  /// Removes all hashes and releases their memory.
   void Clear();
 
  private:

@@ -20,23 +20,23 @@ class BlockSet {
   /// Blocks of one word of bits.
   static constexpr uint64_t kWordBlocks = 64;
 
-  /// A set of blocks [0, blocks). Takes memory when the first is added.
+  /// A set of blocks out of [0, blocks). Allocates memory when the first block is added.
   explicit BlockSet(uint64_t blocks) : blocks_(blocks) {}
 
   void Add(BlockRun run);
   void Remove(BlockRun run);
-  /// Blocks [kWordBlocks * word, ...) of which `bits` has a bit.
+  /// Adds those of the blocks [kWordBlocks * word, ...) whose bits are set in `bits`.
   void AddWord(uint64_t word, uint64_t bits);
-  /// The bits of those blocks.
+  /// Returns the bits of these blocks.
   uint64_t Word(uint64_t word) const { return words_.empty() ? 0 : words_[word]; }
   void Clear();
 
   uint64_t blocks() const { return blocks_; }
-  /// Blocks that are in it.
+  /// Returns the number of blocks in the set.
   uint64_t count() const { return count_; }
-  /// Blocks that are in it, of `run`.
+  /// Returns the number of blocks of `run` in the set.
   uint64_t CountIn(BlockRun run) const;
-  /// Rising, and none touches another.
+  /// Returns the set as runs in rising order, none of which touches another.
   std::vector<BlockRun> Runs() const;
 
  private:
@@ -47,7 +47,7 @@ class BlockSet {
   std::vector<uint64_t> words_;  // empty: none is in it
 };
 
-/// Calls use(word, bits) for each word of bits of which `run` has blocks.
+/// Calls use(word, bits) for each word that contains blocks of `run`.
 template <typename Use>
 void ForEachWord(BlockRun run, const Use& use) {
   constexpr uint64_t kBits = BlockSet::kWordBlocks;

@@ -19,15 +19,15 @@ struct ChangedShares {
 
 class ChangeProbe {
  public:
-  /// `memory` lives longer. It has one block at least.
+  /// `memory` must outlive the probe and contain at least one block.
   ChangeProbe(const char* memory, uint64_t bytes, uint64_t page_bytes);
 
-  /// Looks at a sample.
+  /// Hashes a sample of the object.
   void Begin();
   bool begun() const { return !hashes_.empty(); }
-  /// How much of the sample has changed since.
+  /// Returns how much of the sample has changed since Begin.
   ChangedShares End();
-  /// [bytes] What Begin or End reads.
+  /// Returns the bytes that Begin or End reads.
   uint64_t sample_bytes() const;
 
  private:

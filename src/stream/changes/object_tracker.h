@@ -24,8 +24,8 @@
 
 namespace quire::stream {
 
-/// Whether hashing the blocks of written pages saves anything; if nearly all blocks of these pages
-/// change, it does not. Asked again now and then.
+/// The decision whether hashing the blocks of written pages saves anything: it does not if nearly
+/// all blocks of these pages change. Reconsidered from time to time.
 class Refinement {
  public:
   /// For the step that ends. What is hashed first is known only to the step after.
@@ -33,7 +33,7 @@ class Refinement {
     if (skip_ > 0) --skip_;
     return skip_ <= 1;
   }
-  /// `changed` of the `known` blocks of written pages had changed.
+  /// Records that `changed` of the `known` blocks of written pages had changed.
   void Saw(uint64_t changed, uint64_t known) {
     constexpr uint64_t kEnough = 64;
     constexpr uint32_t kSkippedSteps = 32;
@@ -44,7 +44,7 @@ class Refinement {
   uint32_t skip_ = 0;
 };
 
-/// How an object is tracked, as found possible.
+/// The way in which an object is tracked, out of those that work here.
 struct TrackingPlan {
   bool choose = false;            ///< by a policy; else by `method`
   Method method = Method::kHash;  ///< not kWhole

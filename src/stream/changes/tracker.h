@@ -25,30 +25,33 @@ struct Changes {
 
 class Tracker {
  public:
-  /// Tracks `memory`, which must outlive it. `deltas` is not kOff. A mechanism that does not work
-  /// here, or for this memory (kProtect and kWatch need it to begin at a page), gives way to kHash,
-  /// with a line to the log callback; what is less than a page, without. kAuto takes at every step
-  /// what has been cheapest: no tracking, hashes, or kWatch; never kProtect, with which system
-  /// calls fail. `audited`: there will be audits; then the first DetectChanges reports all.
+  /// Returns a tracker of `memory`, which must outlive it. `deltas` is not kOff. If a mechanism
+  /// does not work here, or not for this memory (kProtect and kWatch need it to begin at a page),
+  /// kHash is used instead, and a line is logged; for memory smaller than a page nothing is logged.
+  /// kAuto uses at every step the way that has been cheapest: no tracking, hashes, or kWatch; never
+  /// kProtect, with which system calls fail. `audited`: there will be audits; then the first
+  /// DetectChanges reports all blocks.
   static Result<std::unique_ptr<Tracker>> New(char* memory, uint64_t bytes, StreamDeltas deltas,
                                               bool audited = false);
   virtual ~Tracker() = default;
 
-  /// Returns the changes since the last CommitChanges; all blocks before the first. Until
-  /// CommitChanges nothing is forgotten: asked again, the answer has what it had and what came
-  /// since. After an error, all.
+  /// Returns the changes since the last CommitChanges; all blocks if there was none. Until
+  /// CommitChanges nothing is forgotten: a second call returns the same changes and those made
+  /// since. After an error, returns all blocks.
   virtual Result<Changes> DetectChanges() = 0;
-  /// The last result of DetectChanges is stored: later changes belong to the next version. `delta`:
-  /// it was stored as a delta; and how long storing took [ns], for choosing.
+  /// Records that the last result of DetectChanges was stored: later changes belong to the next
+  /// version. `delta`: whether it was stored as a delta. `store_ns`: how long storing took [ns],
+  /// for choosing the next mechanism.
   virtual void CommitChanges(bool delta, uint64_t store_ns) = 0;
-  /// Bytes changed that no store or system call of this process wrote. Bytes behind the end are
-  /// left out.
+  /// Records that bytes changed that no store or system call of this process wrote. Ignores bytes
+  /// behind the end.
   virtual void MarkDirty(uint64_t offset, uint64_t bytes) = 0;
   /// Compares all blocks with the last result of DetectChanges: kCorruption, with the offset, if a
-  /// change was not reported. Between DetectChanges and CommitChanges. Nothing to compare with (all
-  /// blocks were reported): OK.
+  /// change was not reported. Call it between DetectChanges and CommitChanges. Returns OK if there
+  /// is nothing to compare with (all blocks were reported).
   virtual Status Audit() = 0;
-  /// "whole", "hash", "protect", "watch": what the next DetectChanges will use.
+  /// Returns the mechanism that the next DetectChanges will use: "whole", "hash", "protect" or
+  /// "watch".
   virtual const char* mechanism() const = 0;
 };
 

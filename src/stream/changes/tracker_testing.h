@@ -20,7 +20,8 @@
 
 namespace quire::stream {
 
-/// An object, its tracker, and a copy of the object that is made only of the tracker's results.
+/// An object, its tracker, and a copy of the object that is updated only from the tracker's
+/// results.
 class TrackedObject {
  public:
   TrackedObject(uint64_t bytes, StreamDeltas deltas, bool audited = false)
@@ -96,7 +97,7 @@ class TrackedObject {
   std::unique_ptr<Tracker> tracker_;
 };
 
-/// Memory that has two addresses: what is written at the other one, nothing in this process sees.
+/// Memory with two addresses: no tracker in this process sees writes through the second one.
 class TwiceMapped {
  public:
   explicit TwiceMapped(uint64_t bytes) : bytes_(bytes) {
@@ -122,7 +123,7 @@ class TwiceMapped {
   char* places_[2];
 };
 
-/// A byte is another than before.
+/// Changes a byte to a different value.
 inline void Change(char* at) {
   volatile char* const byte = at;
   *byte = static_cast<char>(*byte + 1);

@@ -1,5 +1,5 @@
-/// Chooses, step by step, how the changes of an object are found: by what each way would cost, from
-/// what was measured and from how much changed of late.
+/// Chooses at every step how the changes of an object are found: estimates the cost of each way
+/// from measurements and from how much changed recently.
 ///
 /// Layer      stream
 /// Source     docs/decisions/0013-streams.md
@@ -12,8 +12,8 @@
 
 namespace quire::stream {
 
-/// kWhole: nothing tracks, all is stored. kHash: all blocks are hashed. kPages: writes to pages are
-/// noted, and the blocks of those pages hashed.
+/// kWhole: changes are not tracked, and the whole object is stored. kHash: all blocks are hashed.
+/// kPages: written pages are recorded, and their blocks are hashed.
 enum class Method : uint8_t { kWhole, kHash, kPages };
 
 /// The properties of an object.
@@ -31,16 +31,16 @@ class TrackingPolicy {
   void StoredWhole(uint64_t ns);
   void Hashed(uint64_t bytes, uint64_t ns);
   void Scanned(uint64_t ns);
-  /// The changed part in the step that ends, according to method(); in kWhole, according to a
-  /// probe.
+  /// Records the changed part in the step that ends, as found by method(); in kWhole, by a probe.
   void Saw(const ChangedShares& shares);
-  /// Pages cannot be watched any more.
+  /// Records that pages cannot be watched any more.
   void LosePages() { size_.first_store_ns = 0; }
 
-  /// For the next step. One call per step.
+  /// Chooses the method of the next step. Must be called once per step.
   Method Choose();
   Method method() const { return method_; }
-  /// Whether the next step is one that a probe should look at: nothing tracks it.
+  /// Returns whether a probe should estimate the changes of the next step, because nothing tracks
+  /// it.
   bool ProbeDue() const { return method_ == Method::kWhole && steps_to_probe_ == 0; }
 
  private:

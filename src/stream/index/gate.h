@@ -5,8 +5,8 @@
 /// Source     docs/decisions/0013-streams.md
 /// Encoding   docs/format/stream.md
 /// Threads    any; what the writer sets is set by one at a time
-/// Invariants The writer waits for no reader. A word here is believed only where something else
-///            bears it out: a commit's checksum, a lock.
+/// Invariants The writer waits for no reader. A word here is trusted only if something else
+///            confirms it: a commit's checksum, or a lock.
 #pragma once
 
 #include <atomic>
@@ -19,49 +19,51 @@
 
 namespace quire::stream {
 
-/// Readers of one log that hold something, at most.
+/// The maximum number of readers of one log that hold part of it.
 constexpr uint32_t kPinsMax = 1000;
 constexpr Position kNoPin = UINT64_MAX;
 
 enum class GateState : uint32_t {
   kNone = 0,
-  kWriting = 1,   ///< or died while it did: the lock shows which
-  kFinished = 2,  ///< by the writer's own word
-  kEnded = 3,     ///< it is gone without a word; the index is whole
+  kWriting = 1,   ///< or the writer died while writing: the lock shows which
+  kFinished = 2,  ///< the writer called Finish
+  kEnded = 3,     ///< the writer ended without Finish; the index is complete
 };
 
 class Gate {
  public:
-  /// Creates the file if it is absent. Under the log's lock.
+  /// Opens the gate; creates the file if it is absent. The caller holds the log's lock.
   static Result<std::unique_ptr<Gate>> Create(io::FileSystem& fs, const std::string& path);
-  /// With MapMode::kRead nothing is stored in it: only accessors and Wait may be called.
+  /// Opens an existing gate. With MapMode::kRead nothing can be stored in it: only accessors and
+  /// Wait may be called.
   ///
   /// Errors  kNotFound, kCorruption.
   static Result<std::unique_ptr<Gate>> Open(io::FileSystem& fs, const std::string& path,
                                             io::MapMode mode = io::MapMode::kReadWrite);
 
-  /// Whether pins can be stored in it.
+  /// Returns whether pins can be stored in it.
   bool writable() const { return writable_; }
-  /// Whether it belongs to this log and this boot.
+  /// Returns whether it belongs to this log and this boot.
   bool Describes(uint64_t log_id, uint64_t boot_id) const;
   uint64_t log_id() const { return words().log_id.load(std::memory_order_acquire); }
-  /// Whether it belongs to this log.
+  /// Returns whether it belongs to this log.
   bool Holds(uint64_t log_id) const { return this->log_id() == log_id; }
-  /// Sets this state and drops the earlier one (also pins, if they are of another log).
+  /// Assigns the gate to this log and boot, and drops the earlier state (also the pins, if they
+  /// belong to another log).
   void Assign(uint64_t log_id, uint64_t boot_id);
 
   Position head() const { return words().head.load(std::memory_order_seq_cst); }
   void SetHead(Position head) { words().head.store(head, std::memory_order_seq_cst); }
   Position tail() const { return words().tail.load(std::memory_order_acquire); }
   void SetTail(Position tail) { words().tail.store(tail, std::memory_order_release); }
-  /// The newest commit that readers may see.
+  /// Returns the newest commit that readers may see.
   uint64_t snapshot() const { return words().snapshot.load(std::memory_order_acquire); }
   GateState state() const { return GateState(words().state.load(std::memory_order_acquire)); }
-  /// Which index is the right one: "index-<rank>" has the same number.
+  /// Returns the number of the current index: that of the file "index-<rank>" must be equal.
   uint32_t index_number() const { return words().index_number.load(std::memory_order_acquire); }
   void SetIndexNumber(uint32_t number);
 
-  /// Makes `snapshot` visible, and wakes who waits for one.
+  /// Makes `snapshot` visible, and wakes readers that wait for one.
   void Publish(uint64_t snapshot);
   void SetState(GateState state);
   /// Sleeps until Publish or SetState, at most `timeout_ns`, unless something was published after
@@ -69,16 +71,16 @@ class Gate {
   /// sleeping readers: the reader polls every few milliseconds.
   void Wait(uint64_t snapshot, GateState state, uint64_t timeout_ns) const;
 
-  /// How often owners have asked whoever only tends the part to give way to them.
+  /// Returns how often owners have asked a program that only tends the part to release it.
   uint32_t asked() const { return words().asked.load(std::memory_order_acquire); }
   void Ask() { words().asked.fetch_add(1, std::memory_order_acq_rel); }
 
-  /// Slots that readers have ever had: of [0, pin_slots()).
+  /// Returns the number of slots that readers have ever used: [0, pin_slots()).
   uint32_t pin_slots() const;
-  /// The position from which on the reader in `slot` holds the log.
+  /// Returns the position from which on the reader in `slot` holds the log.
   Position pin(uint32_t slot) const;
-  /// A reader's: holds all from `at` on. It reads head() afterwards: if that is larger, the pin
-  /// came too late.
+  /// Called by a reader: holds the log from `at` on. The reader must read head() afterwards: if it
+  /// is larger, the pin came too late.
   void Pin(uint32_t slot, Position at);
 
  private:
@@ -91,7 +93,7 @@ class Gate {
     std::atomic<uint64_t> snapshot;
     std::atomic<uint32_t> state;
     std::atomic<uint32_t> index_number;
-    std::atomic<uint32_t> wake;     // counts what who waits should look at
+    std::atomic<uint32_t> wake;     // counts events for waiting readers
     std::atomic<uint32_t> waiting;  // a reader may sleep
     std::atomic<uint32_t> pin_slots;
     std::atomic<uint32_t> asked;

@@ -1,5 +1,5 @@
-/// The volatile index of a log, in shared memory: which versions of which objects there are, and
-/// where. Rebuilt from the log by each writer; readers in other processes search it without
+/// The volatile index of a log, in shared memory: the versions of each object and their positions
+/// in the log. Each writer rebuilds it from the log; readers in other processes search it without
 /// messages.
 ///
 /// Layer      stream
@@ -7,7 +7,7 @@
 /// Encoding   docs/format/stream.md
 /// Threads    one writer; any number of readers in any process, under a sequence count for each
 ///            object
-/// Invariants Nothing in it is believed: indexes are checked against its sizes, positions against
+/// Invariants No value in it is trusted: indexes are checked against its sizes, positions against
 ///            the log's checksums.
 #pragma once
 
@@ -27,46 +27,48 @@ struct IndexSizes {
   uint64_t key_bytes = 0;  ///< of all objects, at most
 };
 
-/// One version of an object, as the index has it.
+/// One version of an object, as the index stores it.
 struct VersionRef {
   uint64_t version = 0;
   uint64_t snapshot = 0;
-  Position entry = 0;  ///< where its entry lies
+  Position entry = 0;  ///< position of its entry
   Position data = 0;   ///< the lowest byte that it needs
   uint64_t unix_time_ns = 0;
   uint64_t stored = 0;
-  bool delta = false;  ///< the version before is needed, too
+  bool delta = false;  ///< the previous version is needed, too
 };
 
 class Index {
  public:
-  /// [bytes] of an index of these sizes.
+  /// Returns the bytes that an index of these sizes takes.
   static uint64_t BytesFor(const IndexSizes& sizes);
-  /// Writes an empty one into zeroed memory, which begins at a page and outlives it.
+  /// Writes an empty index into zeroed memory, which must begin at a page and outlive the index.
   static void Format(char* memory, const IndexSizes& sizes, uint64_t log_id, uint32_t number);
-  /// One that Format wrote. kCorruption: it was another log's, another number, or is damaged.
+  /// Opens an index that Format wrote. kCorruption: it belongs to another log, has another number,
+  /// or is damaged.
   static Result<Index> Attach(char* memory, uint64_t bytes, uint64_t log_id, uint32_t number);
   const IndexSizes& sizes() const { return sizes_; }
 
-  // Calls of readers. kBusy: the writer is in a change and does not finish it.
-  /// The slot of an object; kNotFound.
+  // Calls of readers. kBusy: the writer has begun a change and does not finish it.
+  /// Returns the slot of an object; kNotFound.
   Result<uint32_t> Find(Slice key) const;
-  /// Its versions, newest first; up to the first that is `enough`, if that is given.
+  /// Returns the versions of an object, newest first; ends after the first version for which
+  /// `enough` returns true, if it is given.
   using Enough = std::function<bool(const VersionRef&)>;
   Status Versions(uint32_t object, std::vector<VersionRef>* versions,
                   const Enough& enough = {}) const;
-  /// All objects' keys; in no order.
+  /// Returns the keys of all objects, unordered.
   std::vector<std::string> Keys() const;
   void EachObject(const std::function<void(uint32_t object, Slice key)>& visit) const;
 
   // Calls of the writer, which has called Format.
-  /// The number of an object's newest version; 0: it has none.
+  /// Returns the number of an object's newest version; 0 if it has none.
   uint64_t Newest(uint32_t object) const;
   /// Returns the slot of an object; creates it if there is none. kNoSpace.
   Result<uint32_t> FindOrAdd(Slice key);
-  /// Puts a version in its place among those of the object. kNoSpace.
+  /// Inserts a version among those of the object, in order. kNoSpace.
   Status Add(uint32_t object, const VersionRef& version);
-  /// A version lies elsewhere now. False: there is no such version.
+  /// Changes the position of a version. Returns false if there is no such version.
   bool Move(uint32_t object, const VersionRef& version);
   /// Prefetches cache lines for later steps, for a caller that reads many objects' versions in turn
   /// and is at `step`.
@@ -75,11 +77,11 @@ class Index {
     if (step + kFarAhead < steps.size()) FetchObject(steps[step + kFarAhead].slot);
     if (step + kAhead < steps.size()) FetchNewest(steps[step + kAhead].slot);
   }
-  /// Takes away the versions that are not among `stay`, which are in the order of Versions.
+  /// Removes the versions that are not in `stay`, which is in the order of Versions.
   void Retain(uint32_t object, const std::vector<VersionRef>& stay);
-  /// Slots that objects may have.
+  /// Returns the number of slots for objects.
   uint32_t slots() const;
-  /// Versions that there is room for still.
+  /// Returns the number of further versions for which there is room.
   uint32_t free_versions() const {
     return sizes_.versions - used_ + static_cast<uint32_t>(free_.size());
   }
@@ -100,7 +102,7 @@ class Index {
   bool TryVersions(const ObjectSlot& slot, const Enough& enough,
                    std::vector<VersionRef>* versions) const;
   static constexpr size_t kAhead = 8;
-  static constexpr size_t kFarAhead = 2 * kAhead;  // what says where the nearer things lie
+  static constexpr size_t kFarAhead = 2 * kAhead;  // data with the positions of nearer data
   void FetchObject(uint32_t which) const;
   void FetchNewest(uint32_t which) const;
 

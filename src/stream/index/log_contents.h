@@ -1,4 +1,4 @@
-/// The content of a log: the versions of each object, as a walk finds them, and the index made of
+/// The content of a log: the versions of each object, as found by a walk, and the index built from
 /// them.
 ///
 /// Layer      stream
@@ -17,15 +17,15 @@
 
 namespace quire::stream {
 
-/// [bytes] What an entry and its data take in a log, and would take if they were whole and not
-/// packed.
+/// [bytes] The size of an entry with its data in a log; and their size if the version were whole
+/// and not packed.
 struct EntrySizes {
   uint64_t stored = 0;
   uint64_t whole = 0;
 };
 EntrySizes SizesOf(const VersionEntry& entry);
 
-/// A commit that a walk met, and its entries.
+/// A commit that a walk found, and its entries.
 struct FoundCommit {
   struct FoundEntry {
     const std::string* key;
@@ -38,7 +38,7 @@ struct FoundCommit {
   std::vector<FoundEntry> entries;
 };
 
-/// A relocation comes later in the log than what it stands for.
+/// A relocation comes later in the log than the commit that it replaces.
 struct LogContents {
   std::map<std::string, std::map<uint64_t, VersionRef>, std::less<>> objects;
   std::vector<FoundCommit> commits;
@@ -50,30 +50,33 @@ struct LogContents {
 
 /// Returns the index record of an entry at `at`.
 VersionRef RefOf(const VersionEntry& entry, Position at);
-/// Takes away those of an object's versions, newest first, that lie below `from`, and those that
-/// rest upon one that is not there.
+/// Removes from an object's versions (newest first) those that lie below `from`, and deltas whose
+/// previous version is missing.
 void KeepReadable(std::vector<VersionRef>* refs, Position from);
 struct HowToRead {
   bool check_data = false;  ///< verify the checksums of data
-  /// The power may have failed since, where pages are written in any order: the head may be there
-  /// without commits that it relies on. Then the log is walked from an older head.
+  /// Whether power may have failed since, on a device that writes pages in any order: then the head
+  /// may have been stored without commits that it relies on, and the log is walked from an older
+  /// head.
   bool any_order = false;
   std::function<Status()> go_on = {};  ///< asked at each commit; its error ends the walk
 };
-/// How a log that nobody writes is read during the boot `boot_id`. The data is verified if the
-/// machine has started anew since it was written.
+/// Returns how to read a log without a writer during the boot `boot_id`. The data is verified if
+/// the machine was rebooted since it was written.
 HowToRead HowToReadDuring(uint64_t boot_id, const LogHeap& heap);
 /// Walks the log; `end` as of LogHeap::Walk.
 Result<LogContents> ReadContents(LogHeap* heap, const HowToRead& how, WalkEnd* end);
-/// Whether a walk ended where the log does. `told`: the end of the log according to a gate of this
-/// log and boot; 0: there is no such gate. `ordered`: what was stored is there in the order in
-/// which it was stored; if not, what was not synced may be lost with the power, and is no damage.
+/// Checks that a walk ended at the end of the log. `told`: the end of the log according to a gate
+/// of this log and boot; 0: there is no such gate. `ordered`: stores reached the device in the
+/// order in which they were made; if not, data that was not synced may be lost when power fails,
+/// which is no damage.
 ///
 /// Errors  kCorruption: commits are missing or damaged.
 Status CheckEnd(const LogHeap& heap, const WalkEnd& end, Position told, bool ordered);
-/// Sizes with room for them, for `objects_min` objects, and for what a log of `capacity` can hold.
+/// Returns sizes with room for these contents, for `objects_min` objects, and for the versions that
+/// a log of `capacity` can hold.
 IndexSizes SizesFor(const LogContents& contents, uint32_t objects_min, uint64_t capacity);
-/// Into an empty index of such sizes.
+/// Fills an empty index of such sizes.
 Status FillIndex(const LogContents& contents, Index* index);
 
 }  // namespace quire::stream

@@ -15,7 +15,7 @@
 
 namespace quire::stream {
 
-/// A count of bytes ever appended to a log. Byte p lies at kLogHeaderBytes + p mod capacity.
+/// A count of bytes ever appended to a log. Byte p is stored at kLogHeaderBytes + p mod capacity.
 using Position = uint64_t;
 
 constexpr uint64_t kPageBytes = 4096;
@@ -42,14 +42,14 @@ std::string EncodeIdentity(const Identity& identity);
 /// kCorruption, kUnsupported (a newer version).
 Result<Identity> DecodeIdentity(Slice page, const std::string& path);
 
-/// The beginning of the log, and its policy. One of three slots, in pages 1 to 3: the last head
-/// that was synced stays, and of the other two the older one is written next.
+/// The beginning of the log, and its policy. Stored in one of three slots, in pages 1 to 3: the
+/// last synced head stays, and the older one of the other two is overwritten next.
 struct Head {
   uint64_t sequence = 0;  ///< the largest one counts
   uint64_t synced = 0;    ///< the sequence of the last head before it that was synced
-  Position head = 0;      ///< the first commit that is there
-  Position durable = 0;   ///< what lies below it was synced
-  /// The tail when the head moved last: what lies below it replaces what the head passed. 0: the
+  Position head = 0;      ///< the first commit of the log
+  Position durable = 0;   ///< everything below it was synced
+  /// The tail when the head moved last: commits below it replace those that the head passed. 0: the
   /// head has not moved, or something was synced (`durable` is not 0).
   Position relies_on = 0;
   uint64_t boot_id = 0;   ///< of the machine that wrote last
@@ -58,41 +58,41 @@ struct Head {
   uint64_t keep_ms = 0;
   std::vector<uint64_t> kept;  ///< snapshots, rising
 };
-/// Into the memory of `page`: with room for kPageBytes, none is taken.
+/// Encodes a head into the memory of `page`; allocates none if `page` has room for kPageBytes.
 std::string EncodeHead(const Head& head, uint64_t log_id, std::string page = {});
-/// kCorruption: the page is not whole, or says what no writer does.
+/// Decodes a head. kCorruption: the page is incomplete, or contains values that no writer stores.
 Result<Head> DecodeHead(Slice page, uint64_t log_id);
 
 enum class RecordKind : uint32_t {
   kCommit = 1,
-  kRelocation = 2,  ///< of versions that are there already, under their own numbers
+  kRelocation = 2,  ///< of existing versions, under their own numbers
   kSkip = 3,        ///< nothing up to the end of the file
 };
 
 /// The first line of a commit, written last.
 struct Record {
   RecordKind kind = RecordKind::kCommit;
-  uint64_t bytes = 0;      ///< of the commit, this line among them
-  uint64_t directory = 0;  ///< where its entries begin, from this line on
+  uint64_t bytes = 0;      ///< of the commit, this line included
+  uint64_t directory = 0;  ///< offset of its entries from this line
   uint64_t snapshot = 0;   ///< 0 of relocations and skips
   uint64_t unix_time_ns = 0;
   uint32_t entry_count = 0;
-  /// DirectoryHash of its entries: those of a lost commit at the same place verify, too. 0: it has
-  /// none, or an earlier program wrote it.
+  /// DirectoryHash of its entries, because entries of a lost commit at the same place would verify,
+  /// too. 0: there are no entries, or an earlier version of the program wrote it.
   uint64_t directory_hash = 0;
 };
-/// The hash of a directory that ends with `entry`; `before`: that of the entries before it, 0 of
-/// none.
+/// Returns the hash of a directory that ends with `entry`; `before`: the hash of the entries before
+/// it, 0 if there are none.
 uint64_t DirectoryHash(Slice entry, uint64_t before);
-/// `at`: where the line lies.
+/// Encodes a record. `at`: the position of the line.
 std::string EncodeRecord(const Record& record, uint64_t log_id, Position at);
-/// Whether the line may be one; a look at its first bytes.
+/// Returns whether the line may be a record, by its first bytes.
 bool MayBeRecord(const char* line);
-/// The line that takes a record's place behind a hole in the log.
+/// Returns the line that replaces a record behind a hole in the log.
 std::string EncodeErased();
-/// Whether the line may be such a one; a look at its first bytes.
+/// Returns whether the line may be an erased record, by its first bytes.
 bool IsErased(const char* line);
-/// kCorruption: there is no commit there.
+/// Decodes a record. kCorruption: there is no commit there.
 Result<Record> DecodeRecord(Slice line, uint64_t log_id, Position at);
 
 /// One version of one object in a commit's directory.
@@ -103,28 +103,29 @@ struct VersionEntry {
   uint64_t snapshot = 0;
   uint64_t unix_time_ns = 0;
   uint64_t bytes = 0;   ///< of the object
-  Position data = 0;    ///< of what is stored
+  Position data = 0;    ///< of the stored bytes
   uint64_t stored = 0;  ///< [bytes]
   uint64_t checksum = 0;
-  uint64_t content_hash = 0;  ///< of the whole object, where has_content_hash
+  uint64_t content_hash = 0;  ///< of the whole object, if has_content_hash
   bool delta = false;
   bool packed = false;  ///< by LZ4
   bool has_content_hash = false;
-  /// Of the entry itself, set by DecodeEntry and by the encoder.
+  /// Size of the entry itself, set by DecodeEntry and by the encoder.
   uint64_t encoded = 0;
 };
-/// Into `to`, which has kEntryBytesMax; padded to whole lines. Returns the size.
+/// Encodes an entry into `to`, which has room for kEntryBytesMax; pads it to whole lines. Returns
+/// its size.
 uint64_t EncodeEntry(const VersionEntry& entry, uint64_t log_id, Position at, char* to);
 /// Decodes the bytes from `at` on, as many as there may be (kEntryBytesMax, or up to the commit's
 /// end).
 Result<VersionEntry> DecodeEntry(Slice bytes, uint64_t log_id, Position at);
-/// The size of an entry of a key with so many bytes and extents [bytes, whole lines].
+/// Returns the size of an entry with so many key bytes and extents [bytes, whole lines].
 uint64_t EntryBytes(uint64_t key_bytes, uint64_t extents);
 
-/// The entry as the public interface shows it.
+/// Returns the entry in the form of the public interface.
 StreamVersion VersionOf(const VersionEntry& entry);
-/// The seed of the checksums of data: the same for all places, so that a program that copies them
-/// can verify them. Their entry binds them to their place.
+/// Returns the seed of the checksums of data. It is the same for all places, so that a program that
+/// copies the data can verify it. The entry binds the data to its place.
 uint64_t DataSeed();
 
 }  // namespace quire::stream

@@ -1,12 +1,12 @@
-/// The log-structured heap of one process: commits appended behind the tail, taken away at the
-/// head, walked after a crash.
+/// The log-structured heap of one process: commits are appended at the tail, removed at the head,
+/// and walked after a crash.
 ///
 /// Layer      stream
 /// Source     NVStream, HPDC18, sections 4.2, 4.3 and 6.3; docs/decisions/0013-streams.md
 /// Encoding   docs/format/stream.md
 /// Threads    one at a time
-/// Invariants What lies in [head, tail) is whole commits. A commit's record is stored after a fence
-///            behind all else of it. Nothing at or above the stored head is overwritten.
+/// Invariants [head, tail) consists of whole commits. A commit's record is stored last, after a
+///            fence. Nothing at or above the stored head is overwritten.
 #pragma once
 
 #include <algorithm>
@@ -31,21 +31,22 @@ using VisitCommit = std::function<Status(Position at, const Record& record,
 /// The end of a walk, and its reason.
 struct WalkEnd {
   Position at = 0;
-  /// OK: there is no commit's record. kCorruption: there is one, and what belongs to it is damaged.
+  /// OK: no further commit's record exists. kCorruption: one exists, and its commit is damaged.
   Status status;
 };
 
 class LogHeap {
  public:
-  /// A new log under `path`, empty, all its room set aside; nothing of it is there before it is
-  /// whole.
+  /// Creates an empty log at `path` and allocates all its space; the file appears at `path` only
+  /// when it is complete.
   static Status Create(io::FileSystem& fs, const std::string& path, const Identity& identity,
                        const Head& head);
   /// kNotFound, kCorruption, kIo.
   static Result<std::unique_ptr<LogHeap>> Open(io::FileSystem& fs, const std::string& path,
                                                io::MapMode mode);
 
-  /// The identity of the log that has this path by now. kNotFound, kCorruption, kUnsupported.
+  /// Returns the identity of the log that is at this path now. kNotFound, kCorruption,
+  /// kUnsupported.
   static Result<Identity> IdentityAt(io::FileSystem& fs, const std::string& path);
   const Identity& identity() const { return identity_; }
   const Head& head() const { return head_; }
@@ -57,77 +58,78 @@ class LogHeap {
   const std::string& path() const { return memory_.path(); }
   LogMemory& memory() { return memory_; }
 
-  /// Whether `bytes` from a position on lie in one piece.
+  /// Returns whether `bytes` from a position on are contiguous.
   bool HasRoomAt(Position at, uint64_t bytes) const { return bytes <= RestOf(at); }
-  /// Bytes at a position that a commit of [head, tail) has.
+  /// Returns the bytes at a position of a commit in [head, tail).
   const char* At(Position at) const { return memory_.data() + OffsetOf(at); }
-  /// Whether bytes there can be looked at: if not, a look would end the program with SIGBUS. kIo:
-  /// the device cannot give them, or another program shortened the log.
+  /// Checks that bytes can be read there: if not, reading them would end the program with SIGBUS.
+  /// kIo: the device cannot read them, or another program shortened the log.
   Status CheckReadable(Position at, uint64_t bytes) const {
     return memory_.TouchReadable(OffsetOf(at), std::min(bytes, RestOf(at)));
   }
-  /// The entry at `at`. kCorruption, kIo.
+  /// Returns the entry at `at`. kCorruption, kIo.
   Result<VersionEntry> EntryAt(Position at) const;
-  /// The commit that begins at `at`, without its entries. kCorruption: there is none. kIo.
+  /// Returns the commit that begins at `at`, without its entries. kCorruption: there is none. kIo.
   Result<Record> RecordAt(Position at) const;
-  /// The entries of that commit. kCorruption, kIo.
+  /// Returns the entries of that commit. kCorruption, kIo.
   Result<std::vector<VersionEntry>> EntriesOf(Position at, const Record& record) const;
 
   /// Walks from the head until no commit follows; with `check_data` also verifies the data's
   /// checksums. Sets the tail there. A page that cannot be read is an error (kIo), not an end.
   Result<WalkEnd> Walk(bool check_data, const VisitCommit& visit);
-  /// Whether a walk that ended at `end` lacks commits that replace what the head has passed: a loss
-  /// of power may leave the head and take them.
+  /// Returns whether a walk that ended at `end` lacks commits that replace those that the head has
+  /// passed: after a loss of power the head may have survived without them.
   bool Lacks(Position end) const { return end < head_.relies_on; }
-  /// After such a walk: begins the log where the next older head does, which passed less. False:
-  /// there is none, and the log is empty.
+  /// After such a walk: begins the log at the next older head, which passed less. Returns false if
+  /// there is none; then the log is empty.
   bool FallBack();
   bool fell_back() const { return position_of_ != head_.sequence; }
-  /// Takes away records behind the tail that a loss of power left beyond a hole: nothing may run
-  /// into them later, also after the next loss of power. Returns how many there were. Takes those
-  /// away again that an earlier program had, which may have died or failed before that was durable.
+  /// Erases records behind the tail that a loss of power left beyond a hole, so that no later walk
+  /// meets them, even after another loss of power. Returns how many there were. Repeats the
+  /// erasures of an earlier program, which may have died or failed before they were durable.
   Result<uint64_t> EraseBehindTail();
 
   /// Bytes by which the tail advances when a contiguous commit of `bytes` is appended, including a
   /// skip at the end of the file.
   uint64_t Needs(uint64_t bytes) const;
-  /// From the tail on to the end of the file.
+  /// Returns the bytes from the tail to the end of the file.
   uint64_t rest_of_file() const { return RestOf(tail_); }
   uint64_t free_bytes() const { return identity_.capacity - live_bytes(); }
 
-  /// Begins a commit of at most `bytes`. One that was begun and not committed is forgotten.
-  /// kNoSpace: free_bytes() is less than Needs(bytes).
+  /// Begins a commit of at most `bytes`. Drops a commit that was begun and not committed. kNoSpace:
+  /// free_bytes() is less than Needs(bytes).
   Status Begin(uint64_t bytes);
-  /// The beginning of the commit that was begun last.
+  /// Returns the beginning of the commit that was begun last.
   Position begin() const { return begin_; }
-  /// The place of the next bytes.
+  /// Returns the position of the next bytes.
   Position cursor() const { return cursor_; }
-  /// Stores bytes there; XXH3-64 of them under `seed`.
+  /// Stores bytes at cursor(); returns their XXH3-64 under `seed`.
   uint64_t Append(Slice bytes, uint64_t seed);
-  /// Skips `bytes` that the caller fills, and reports by Filled.
+  /// Skips `bytes`, which the caller fills and then reports by Filled.
   char* RoomFor(uint64_t bytes);
   void Filled(Position at, uint64_t bytes);
-  /// After all data: an entry of the commit's directory. Returns where it lies.
+  /// Appends an entry of the commit's directory; call it after all data. Returns its position.
   Position AppendEntry(const VersionEntry& entry);
-  /// Fence, record, fence. The tail is behind it.
+  /// Ends the commit: fence, record, fence. Then the tail is behind it.
   void Commit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns);
 
-  /// Appends a record that stands for the rest of the file; there is room.
+  /// Appends a record that skips the rest of the file; there must be room.
   void SkipRest() { Skip(RestOf(tail_)); }
 
   /// Stores `head`, and waits until it is durable if something before it was promised to be. If
-  /// that fails, nothing below the previous head is released. Writes it twice if it changes what
-  /// only heads contain, so that one damaged page loses none of that; if that fails, the log
-  /// contains the former again (but after a loss of power it may have either, since the device
-  /// failed).
+  /// that fails, nothing below the previous head is released. Writes the head twice if it changes
+  /// data that only heads contain, so that one damaged page does not lose them; if that fails, the
+  /// log contains the former head again (but after a loss of power it may contain either one, since
+  /// the device failed).
   Status WriteHead(Head head);
-  /// All up to the tail survives loss of power, also if an earlier program stored it and its sync
-  /// failed. After a failure all later calls fail, because the state of the device is unknown.
+  /// Makes everything up to the tail survive loss of power, including bytes of an earlier program
+  /// whose sync failed. After a failure all later calls fail, because the state of the device is
+  /// unknown.
   Status Sync();
 
  private:
   LogHeap(Identity identity, std::unique_ptr<io::MappedFile> map);
-  // A head and room for its page: to store it takes no memory.
+  // A head and room for its page, so that storing it allocates no memory.
   struct ReadyHead {
     explicit ReadyHead(Head from) : head(std::move(from)) { page.reserve(kPageBytes); }
     Head head;
@@ -159,7 +161,7 @@ class LogHeap {
   uint32_t entry_count_ = 0;
   uint64_t directory_hash_ = 0;  // of the entries so far
   Status sync_status_;                        // the first failure
-  std::array<uint64_t, kHeadSlots> slots_{};  // sequences of the heads; 0: none that is whole
+  std::array<uint64_t, kHeadSlots> slots_{};  // sequences of the heads; 0: no valid head
 };
 
 }  // namespace quire::stream

@@ -1,8 +1,8 @@
-/// The memory of a log: what is stored into it past the caches, and when it is ordered.
+/// The memory of a log: stores that bypass the caches, and the fences that order them.
 ///
 /// Layer      stream
 /// Source     NVStream, HPDC18, section 4.3
-/// Threads    stores by one at a time
+/// Threads    one thread stores at a time
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace quire::stream {
 
-/// Sees every store and every fence, in their order; between two fences stores may reach memory in
-/// any. For tests.
+/// An observer of every store and every fence, in their order; between two fences, stores may reach
+/// memory in any order. For tests.
 class StoreObserver {
  public:
   virtual ~StoreObserver() = default;
@@ -29,26 +29,28 @@ class LogMemory {
       : map_(std::move(map)), kind_(io::BestStores()) {}
 
   const char* data() const { return map_->data(); }
-  /// For a caller that fills the room itself and then calls Filled.
+  /// Returns the memory at `offset`, for a caller that fills it and then calls Filled.
   char* room(uint64_t offset) { return map_->data() + offset; }
   uint64_t size() const { return map_->size(); }
   const std::string& path() const { return map_->path(); }
   bool persistent() const { return map_->persistent(); }
-  /// Pages that are never written out: persistent memory, tmpfs.
+  /// Returns whether the pages are never written to a device: persistent memory, tmpfs.
   bool in_memory() const { return map_->in_memory(); }
   void Observe(StoreObserver* observer) { observer_ = observer; }
 
-  /// Whole lines, zeros behind the bytes; `offset` is that of a line.
+  /// Stores whole lines, with zeros behind the bytes; `offset` must be that of a line.
   void Store(uint64_t offset, Slice bytes);
-  /// The same, and XXH3-64 of the bytes under `seed`.
+  /// Stores like Store, and returns XXH3-64 of the bytes under `seed`.
   uint64_t StoreHashed(uint64_t offset, Slice bytes, uint64_t seed);
-  /// [offset, offset + size) was filled by the caller's stores.
+  /// Records that the caller's stores have filled [offset, offset + size).
   void Filled(uint64_t offset, uint64_t size);
-  /// Earlier stores are in place before any later store.
+  /// Orders stores: earlier stores reach memory before any later store.
   void Fence();
-  /// Of io::MappedFile: before a sync of what an earlier program stored.
+  /// Calls io::MappedFile::StoreAgain: needed before a sync of bytes that an earlier program
+  /// stored.
   Status StoreAgain(uint64_t offset, uint64_t size) { return map_->StoreAgain(offset, size); }
-  /// Of io::MappedFile: before bytes are looked at that an earlier program, or another, stored.
+  /// Calls io::MappedFile::TouchReadable: needed before reading bytes that an earlier or another
+  /// program stored.
   Status TouchReadable(uint64_t offset, uint64_t size) const {
     return map_->TouchReadable(offset, size);
   }

@@ -1,5 +1,5 @@
-/// Whether a log has room for a commit, and what must be moved before: the search is a small model
-/// of the log, which is moved in thought until it fits.
+/// Decides whether a log has room for a commit, and what must be moved before: simulates the moves
+/// on a small model of the log until the commit fits.
 ///
 /// Layer      stream (internal)
 /// Source     docs/decisions/0013-streams.md (room comes back in order)
@@ -16,15 +16,15 @@
 
 namespace quire::stream {
 
-/// A version that is needed, and what it takes.
+/// A version that is needed, and its size.
 struct NeededEntry {
   uint64_t bytes = 0;
-  bool after = true;  ///< it is needed also once the new commit is there
+  bool after = true;  ///< it is still needed after the new commit
 };
 
 /// A commit of the log, and the unneeded bytes between it and the next needed one.
 struct LogPiece {
-  uint64_t bytes = 0;  ///< by which the head moves when it goes
+  uint64_t bytes = 0;  ///< by which the head moves when this piece is removed
   std::vector<NeededEntry> needed;
 };
 
@@ -33,20 +33,20 @@ struct RoomQuestion {
   Position head = 0;
   Position tail = 0;
   std::vector<LogPiece> pieces;  ///< all of [head, tail), the oldest first
-  /// The new commit's versions. Empty: there is none, and whether all is well is asked.
+  /// The new commit's versions. Empty: there is no new commit, and only the present log is checked.
   std::vector<NeededEntry> put;
   bool put_stays = true;  ///< false: it is not kept, as in a mirror
-  /// [bytes] There must be room for such a commit behind it, at some time: for a whole version of
-  /// an object whose deltas only that lets go.
+  /// [bytes] A commit of this size must fit at some later time: a whole version of an object,
+  /// without which its deltas cannot be collected.
   uint64_t reserve = 0;
 };
 
-/// [bytes] Of a commit of these versions.
+/// Returns the size of a commit of these versions [bytes].
 uint64_t CommitOf(const std::vector<NeededEntry>& entries);
-/// Which of the versions that are moved go before the file's end, `rest` bytes away: each that fits
-/// behind those before it, so that little is left free there. They come first in `entries`
-/// afterwards; returns how many they are. The others go behind the end. `stored` returns the bytes
-/// of an entry.
+/// Chooses which moved versions are stored before the file's end, `rest` bytes away: each one that
+/// still fits behind those chosen before it, so that little space is left free there. Moves them to
+/// the front of `entries` and returns their number. The others are stored behind the end. `stored`
+/// returns the bytes of an entry.
 template <typename SomeEntry, typename Stored>
 size_t FillFileEnd(std::vector<SomeEntry>& entries, uint64_t rest, const Stored& stored) {
   uint64_t bytes = kRecordBytes;
@@ -60,10 +60,10 @@ size_t FillFileEnd(std::vector<SomeEntry>& entries, uint64_t rest, const Stored&
                              entries.begin());
 }
 
-/// How many pieces are appended again, from the head on, before the new commit; 0: it fits as it
-/// is. It fits if there is room, and if afterwards the head can be moved over all of the log while
-/// all needed commits are appended again. So no commit takes the room by which the head moves. No
-/// value: no number of moves makes such room.
+/// Returns the number of pieces, from the head on, that must be appended again before the new
+/// commit: 0 if it fits as it is, no value if no number of moves makes enough room. A commit fits
+/// if there is room for it, and if afterwards the head can still move over the whole log while all
+/// needed commits are appended again. So no commit uses up the room that moving the head needs.
 ///
 /// Cost  For each number of moves that is `tried`: a copy of all pieces, and two moves of each.
 std::optional<uint64_t> MovesFor(const RoomQuestion& question, uint64_t* tried = nullptr);

@@ -15,10 +15,11 @@ namespace quire::stream {
 constexpr size_t kExtentsMax = 8;
 constexpr size_t kElementTypes = 13;
 
-/// kInvalidArgument unless an object of `bytes` (1 ..) can have this shape: a known element, no
-/// extent of 0, and their product is `bytes`. Without extents `bytes` are whole elements.
+/// Returns kInvalidArgument unless an object of `bytes` (1 ..) can have this shape: the element is
+/// known, no extent is 0, and the product of extents and element size is `bytes`. Without extents,
+/// `bytes` must be a multiple of the element size.
 Status CheckShape(uint64_t bytes, const StreamShape& shape);
-/// The same without words.
+/// Returns whether CheckShape succeeds, without an error text.
 bool ShapeFits(uint64_t bytes, const StreamShape& shape);
 
 }  // namespace quire::stream

@@ -1,5 +1,5 @@
-/// A copy of a version out of the mirror that is made while the daemon puts it there: the one takes
-/// hardly longer than the other.
+/// A copy of a version from the mirror, made while the daemon still writes it there: so copying
+/// adds little time.
 ///
 /// Layer      stream
 /// Source     docs/decisions/0013-streams.md
@@ -22,18 +22,18 @@ namespace quire::stream {
 
 class ArrivingCopy {
  public:
-  /// Opens the mirror, or has it.
+  /// Opens the mirror, or returns the open one.
   using OpenMirror = std::function<Result<std::shared_ptr<StreamReader>>()>;
 
-  /// `allocate` gives memory for the bytes, and outlives the copy.
+  /// `allocate` returns memory for the bytes, and must outlive the copy.
   ArrivingCopy(OpenMirror open_mirror, const BufferAllocator& allocate)
       : open_mirror_(std::move(open_mirror)), allocate_(allocate) {}
 
-  /// Copies what has come by now. The notices may contain anything: one that does not fit the
-  /// mirror, or the notices before it, ends the copy.
+  /// Copies the bytes that have arrived so far. Notices are not trusted: one that does not fit the
+  /// mirror, or the earlier notices, ends the copy.
   void Arrive(const Arrival& arrival);
-  /// Copies the rest, once the daemon has answered. Whether the bytes are where `allocate` said,
-  /// and what the answer says of them; if not, the version is to be read as any other.
+  /// Copies the rest, once the daemon has answered. Returns whether the allocated memory contains
+  /// the bytes that the answer describes; if not, the version must be read like any other.
   bool Finish(const FetchBody& fetched);
 
  private:
@@ -43,7 +43,8 @@ class ArrivingCopy {
   const OpenMirror open_mirror_;
   const BufferAllocator& allocate_;
   std::shared_ptr<StreamReader> mirror_;
-  std::shared_ptr<const char> from_;  // held of it; null: nothing came, or the copy has ended
+  std::shared_ptr<const char> from_;  // the held part of it; null: nothing arrived, or the copy has
+                                      // ended
   std::optional<io::HashedCopy> copy_;
   Arrival told_;
   bool ended_ = false;

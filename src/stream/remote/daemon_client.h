@@ -1,4 +1,4 @@
-/// A reader's line to the daemon of its node.
+/// A reader's connection to the daemon of its node.
 ///
 /// Layer      stream
 /// Source     NVStream, HPDC18, section 6.1
@@ -16,9 +16,9 @@
 
 namespace quire::stream {
 
-/// The daemon's local connection, in its place.
+/// The socket of the daemon's local connections, in its place.
 constexpr char kDaemonSocket[] = ".daemon.sock";
-/// The place of the daemon.
+/// The daemon's lock file, in its place.
 constexpr char kDaemonLock[] = ".daemon.lock";
 /// The daemon's program, and its environment variables (docs/streamd.md).
 constexpr char kDaemonProgram[] = "quire-streamd";
@@ -28,19 +28,19 @@ constexpr char kTokenVariable[] = "QUIRE_STREAMD_TOKEN";
 
 class DaemonClient {
  public:
-  /// What the variables name is resolved now: the working directory may be another one when a
-  /// daemon is started.
+  /// Resolves the paths in the environment variables now, because the working directory may have
+  /// changed when a daemon is started.
   explicit DaemonClient(std::string place);
   ~DaemonClient();
 
-  /// The body of the answer. Connects if there is no connection. Starts a daemon if none runs and
-  /// the environment allows it. `on_arrival`: QueueClient::Call.
+  /// Sends a request and returns the body of the answer. Connects if there is no connection. Starts
+  /// a daemon if none runs and the environment allows it. `on_arrival`: QueueClient::Call.
   ///
-  /// Errors   kNotFound    What was asked for is not there, or there never was a daemon.
-  ///          kPeerFailed  The daemon, or the one that it asks, has gone: the next call looks
-  ///          again.
+  /// Errors   kNotFound    The requested object does not exist, or there never was a daemon.
+  ///          kPeerFailed  The daemon, or the daemon that it asks, has ended: the next call
+  ///          connects again.
   ///          kTimedOut
-  ///          kBusy        The daemon has as many readers as it takes.
+  ///          kBusy        The daemon has its maximum number of readers.
   Result<std::string> Call(const Request& request, uint64_t deadline_ns,
                            const OnArrival& on_arrival = {});
 
@@ -53,11 +53,11 @@ class DaemonClient {
   Status StartDaemon(uint64_t deadline_ns) const;
 
   const std::string place_;
-  const std::string program_;  // as the variable names it; empty: it names none
+  const std::string program_;  // the path in the variable; empty: it is not set
   const std::string token_;    // the same
   std::mutex mutex_;           // no thread waits for the daemon under it
   std::condition_variable connected_;
-  bool connecting_ = false;  // a thread does, without the lock
+  bool connecting_ = false;  // a thread is connecting, without the lock
   std::shared_ptr<Link> link_;
   bool had_link_ = false;
 };

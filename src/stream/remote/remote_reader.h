@@ -1,5 +1,5 @@
-/// The reader of a store that is on another node: the daemon of this one fetches what it asks for
-/// into a mirror, in which it reads.
+/// The reader of a store that is on another node: the daemon of this node fetches the requested
+/// versions into a mirror, and the reader reads there.
 ///
 /// Layer      stream
 /// Source     NVStream, HPDC18, sections 5.3 and 6.1
@@ -14,12 +14,12 @@
 
 namespace quire::stream {
 
-/// Errors   kNotFound  No daemon runs here, or none of those that it can ask has the part.
+/// Errors   kNotFound  No daemon runs here, or no daemon that it can ask has the part.
 Result<std::unique_ptr<StreamReader>> OpenRemoteReader(io::FileSystem& fs, const std::string& place,
                                                        const std::string& name, uint32_t rank,
                                                        const StreamReaderOptions& options);
 
-/// Reads a store at this place, or one that its daemon can fetch: StreamReader::Open.
+/// Opens a store at this place, or one that the daemon can fetch: StreamReader::Open.
 Result<std::unique_ptr<StreamReader>> OpenReader(io::FileSystem& fs, const std::string& place,
                                                  const std::string& name, uint32_t rank,
                                                  const StreamReaderOptions& options);

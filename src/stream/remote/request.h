@@ -1,4 +1,4 @@
-/// The requests of readers to daemons, and of daemons to daemons: the same bytes in shared memory
+/// The requests of readers to daemons, and of daemons to daemons: encoded alike in shared memory
 /// and in frames.
 ///
 /// Layer      stream
@@ -24,18 +24,19 @@ enum class RequestOperation : uint8_t {
   kState = 1,     ///< the newest snapshot of a part, and whether its writer has finished
   kObjects = 2,   ///< keys behind `key`, in order
   kVersions = 3,  ///< versions of `key` below `number` (0: all), newest first
-  kWait = 4,      ///< for a snapshot behind `number`
-  kFetch = 5,  ///< a version of `key`: to another daemon, its bytes; of this one, that it is here
+  kWait = 4,      ///< waits for a snapshot after `number`
+  kFetch = 5,  ///< a version of `key`. From another daemon: its bytes. From this node's daemon:
+               ///< that it is in the mirror
   kRegister = 6,  ///< `parts` are at `address`
   kLookup = 7,    ///< where a part is
 };
 
-/// [bytes] A request and an answer have at most so many.
+/// [bytes] The maximum size of a request, and of an answer.
 constexpr uint32_t kRequestBytesMax = 16 << 10;
 constexpr uint32_t kAnswerBytesMax = 64 << 10;
-/// [bytes] A request that names one part.
+/// [bytes] The maximum size of a request that names one part.
 constexpr uint32_t kPartRequestBytesMax = 2048;
-/// [ms] One kWait takes at most this long; to wait longer, ask again.
+/// [ms] The maximum duration of one kWait; to wait longer, repeat it.
 constexpr uint64_t kWaitMsMax = 2000;
 
 /// A rank's part of a store.
@@ -59,7 +60,7 @@ struct RegisteredPart {
     return part == other.part && newest_ns == other.newest_ns;
   }
 };
-/// A program writes the part at the moment.
+/// The value of newest_ns while a program writes the part.
 constexpr uint64_t kWrittenNow = UINT64_MAX;
 
 struct Request {
@@ -81,12 +82,12 @@ struct Request {
 std::string EncodeRequest(const Request& request);
 /// kCorruption : it is invalid, or contains impossible values.
 Result<Request> DecodeRequest(Slice bytes);
-/// How many bytes a part takes in kRegister, at most.
+/// Returns the maximum number of bytes that a part takes in kRegister.
 uint64_t EncodedPartBytes(const RegisteredPart& part);
 
-/// The result, and the body if it is OK.
+/// Encodes a result, and the body if it is OK.
 std::string EncodeAnswer(const Status& status, Slice body);
-/// The body, a part of `bytes`, or what the other side said went wrong.
+/// Returns the body, a part of `bytes`, or the error that the other side sent.
 Result<Slice> DecodeAnswer(Slice bytes);
 
 struct StateBody {
@@ -96,10 +97,11 @@ struct StateBody {
 std::string EncodeState(const StateBody& state);
 Result<StateBody> DecodeState(Slice body);
 
-/// As many of `keys` as an answer has room for; `more` (may be null): whether some are left.
+/// Encodes as many of `keys` as an answer has room for; `more` (may be null): whether some are
+/// left.
 struct ObjectsBody {
   std::vector<std::string> keys;
-  bool more = false;  ///< ask again, behind the last one
+  bool more = false;  ///< repeat the request after the last key
 };
 std::string EncodeObjects(std::span<const std::string> keys, bool* more = nullptr);
 Result<ObjectsBody> DecodeObjects(Slice body);
@@ -108,12 +110,12 @@ struct VersionsBody {
   std::vector<StreamVersion> versions;
   bool more = false;
 };
-/// As EncodeObjects.
+/// Encodes versions, otherwise like EncodeObjects.
 std::string EncodeVersions(std::span<const StreamVersion> versions, bool* more = nullptr);
 Result<VersionsBody> DecodeVersions(Slice body);
 
-/// `hash`: DataHash of the bytes of the version, which follow, or, to a reader, came for this
-/// request.
+/// The body of an answer to kFetch. `hash`: DataHash of the version's bytes, which follow, or (for
+/// a reader) arrived for this request.
 struct FetchBody {
   StreamVersion version;
   std::optional<uint64_t> hash;

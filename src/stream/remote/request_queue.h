@@ -1,10 +1,10 @@
 /// The queue of requests between one reader and the daemon of its node, in memory that both map.
 ///
-/// The daemon makes the memory and hands it over the reader's local connection. A reader fills a
-/// slot, then sends one byte over the connection: the bell, for which the daemon polls as for all
-/// else. Its notices wake the reader by a futex on the slot's turns: the answer, and before it the
-/// arrived part of a version. Neither side believes what it reads there: the daemon copies a
-/// request before it looks at it, and remembers by itself which slots it works for.
+/// The daemon creates the memory and passes it over the reader's local connection. A reader fills a
+/// slot, then sends one byte over the connection (the bell), which the daemon polls like its other
+/// connections. The daemon notifies the reader by a futex on the slot's turns: of the answer, and
+/// before it of the arrived part of a version. Neither side trusts the memory: the daemon copies a
+/// request before it checks it, and remembers in its own memory which slots it works for.
 ///
 /// Layer      stream
 /// Encoding   docs/format/message-stream.md
@@ -33,30 +33,31 @@ constexpr uint32_t kQueueSlots = 8;
 enum class SlotState : uint32_t {
   kFree = 0,
   kAsked = 1,      ///< the reader has filled it
-  kTaken = 2,      ///< the daemon works for it
+  kTaken = 2,      ///< the daemon works on it
   kAnswered = 3,   ///< the reader may read the answer
-  kAbandoned = 4,  ///< the reader waits no longer: the daemon frees it
+  kAbandoned = 4,  ///< the reader no longer waits: the daemon frees it
 };
 
 /// The bytes of a version that arrive in the mirror's log while a reader waits.
 struct Arrival {
-  uint64_t at = 0;       ///< where they lie, a position
+  uint64_t at = 0;       ///< their position
   uint64_t bytes = 0;    ///< of the version
-  uint64_t arrived = 0;  ///< so many of them, from the first on, are there
+  uint64_t arrived = 0;  ///< the number of bytes, from the first on, that have arrived
 };
-/// Throws nothing, and makes no request of the same queue.
+/// A function that receives notices. It must not throw, and must not send a request by the same
+/// queue.
 using OnArrival = std::function<void(const Arrival& arrival)>;
 
 struct QueueSlot {
   std::atomic<uint32_t> state;
-  std::atomic<uint32_t> request_bytes;  ///< atomic, so that what was checked is what is used
+  std::atomic<uint32_t> request_bytes;  ///< atomic, so that the checked value is the used one
   std::atomic<uint32_t> answer_bytes;
   std::atomic<uint32_t> turns;  ///< the daemon's notices of the request; the reader sleeps on it
-  uint64_t deadline_ns;         ///< of RealClock(), which both share
+  uint64_t deadline_ns;         ///< of RealClock(), which both sides share
   std::atomic<uint64_t> arrival_at;
-  std::atomic<uint64_t> arrival_bytes;  ///< 0: nothing comes
+  std::atomic<uint64_t> arrival_bytes;  ///< 0: no bytes arrive
   std::atomic<uint64_t> arrived;
-  std::atomic<uint32_t> hears;  ///< 1: the reader is to be woken for what has come
+  std::atomic<uint32_t> hears;  ///< 1: wake the reader when bytes arrive
   uint32_t zero;
   char request[kPartRequestBytesMax];
   char answer[kAnswerBytesMax];
@@ -71,14 +72,14 @@ constexpr uint64_t kQueueMagic = 0x32657565'75517251;  // "QrQueue2"
 
 class QueueClient {
  public:
-  /// `ring`: the bell. `gone`: whether the daemon is.
+  /// `ring`: rings the bell. `gone`: returns whether the daemon has ended.
   QueueClient(std::unique_ptr<io::SealedMemory> memory, std::function<Status()> ring,
               std::function<bool()> gone);
-  /// The daemon's answer (DecodeAnswer has been through it). Until then `on_arrival` is called with
-  /// the daemon's notices, which may contain anything.
+  /// Sends a request and returns the daemon's answer, decoded by DecodeAnswer. Until then calls
+  /// `on_arrival` with the daemon's notices, which may contain anything.
   ///
-  /// Errors   what the daemon answered; kTimedOut; kPeerFailed; kInvalidArgument: the request is
-  ///          larger than kPartRequestBytesMax.
+  /// Errors   the daemon's error; kTimedOut; kPeerFailed; kInvalidArgument: the request is larger
+  ///          than kPartRequestBytesMax.
   Result<std::string> Call(Slice request, uint64_t deadline_ns, const OnArrival& on_arrival = {});
 
  private:
@@ -108,7 +109,7 @@ class QueueServer {
   std::vector<Asked> Take();
   /// Notifies the reader of a slot of the bytes that have arrived for it.
   void Tell(uint32_t slot, const Arrival& arrival);
-  /// At most kAnswerBytesMax.
+  /// Stores an answer of at most kAnswerBytesMax bytes and wakes the reader.
   void Answer(uint32_t slot, Slice answer);
 
  private:

@@ -14,10 +14,10 @@
 
 namespace quire::stream {
 
-/// The stores at a place, by name; a directory without a rank's log is none. kNotFound: there is no
-/// such place.
+/// Returns the stores at a place, sorted by name; a directory without a rank's log is no store.
+/// kNotFound: there is no such place.
 Result<std::vector<std::string>> ListStores(io::FileSystem& fs, const std::string& place);
-/// The ranks that have a log in a store, in order. kNotFound: there is no such store.
+/// Returns the ranks that have a log in a store, sorted. kNotFound: there is no such store.
 Result<std::vector<uint32_t>> ListRanks(io::FileSystem& fs, const std::string& place,
                                         const std::string& name);
 

@@ -1,10 +1,11 @@
-/// A rank's part of a store, in the hands of the one who may change it: its log, its index, its
-/// gate, and the policy by which versions go.
+/// A rank's part of a store, opened by the one program that may change it: its log, its index, its
+/// gate, and the policy by which versions are collected.
 ///
 /// Layer      stream
 /// Source     NVStream, HPDC18, sections 4 to 6; docs/decisions/0013-streams.md
 /// Threads    one at a time
-/// Invariants Its lock is held while it lives. Everything in the index is in the log.
+/// Invariants The part's lock is held while the object exists. Everything in the index is in the
+/// log.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ namespace quire::stream {
 
 using SlotSet = std::unordered_set<uint32_t>;
 
-/// [bytes] What a commit of the items takes.
+/// Returns the size of a commit of the items [bytes].
 struct PendingVersion;
 uint64_t CommitBytes(std::span<const PendingVersion> items);
 
@@ -46,31 +47,32 @@ struct PartName {
   std::string path(const char* file) const {
     return directory() + "/" + file + "-" + std::to_string(rank);
   }
-  /// Locked by the reader that has the slot of the gate.
+  /// Returns the path of the file that the reader in this slot of the gate locks.
   std::string pin_path(uint32_t slot) const {
     return path("reader") + "-" + std::to_string(slot) + ".lock";
   }
 };
 
-/// Every door that takes a part's name calls it before it looks at a file: the name of a store is
-/// one name below the place. kInvalidArgument.
+/// Checks that the store's name is a single name below the place. Every entry point that receives a
+/// part's name calls it before it touches a file. kInvalidArgument.
 Status CheckPartName(const PartName& name);
-/// Whether the part of this name is still the one whose log has `log_id`.
+/// Checks that the part of this name is still the one whose log has `log_id`.
 ///
-/// Errors  kPeerFailed: its store was removed or moved, and what has its name now, the files of
-///         locks too, is nothing of it.
+/// Errors  kPeerFailed: its store was removed or moved, and files that have its name now, lock
+///         files included, do not belong to it.
 Status CheckSamePart(io::FileSystem& fs, const PartName& name, uint64_t log_id);
-/// Whether `holder`, of a part's lock, only tends the part: makes the index of a writer that died.
+/// Returns whether `holder`, of a part's lock, only tends the part: rebuilds the index of a writer
+/// that died.
 bool OnlyTends(const std::string& holder);
 
 /// One version that a commit stores.
 struct PendingVersion {
-  uint32_t slot = 0;          ///< of its object, from SlotOf
-  VersionEntry entry;         ///< all but where it lies and its checksum, which Commit fills in
-  std::vector<Slice> pieces;  ///< one behind another; the checksum of each is the next one's seed
+  uint32_t slot = 0;          ///< its object's slot, from SlotOf
+  VersionEntry entry;         ///< complete except its position and checksum, which Commit fills in
+  std::vector<Slice> pieces;  ///< in order; the checksum of each is the next one's seed
 };
 
-/// Room in a log for bytes that are not there yet.
+/// Room in a log for bytes that have not been stored yet.
 struct Reservation {
   char* bytes;
   Position at;
@@ -78,14 +80,14 @@ struct Reservation {
 
 class Part {
  public:
-  /// Opens the part, or, where `create`, makes it. Walks the log and rebuilds its index.
+  /// Opens the part; if `create`, creates it if it is absent. Walks the log and rebuilds its index.
   ///
   /// Errors  kNotFound, kBusy (the holder), kNoSpace, kCorruption, kInvalidArgument (the name)
   static Result<std::unique_ptr<Part>> Open(io::FileSystem& fs, const PartName& name,
                                             const StreamOptions& options, bool create);
   /// Opens an existing part and keeps its policy. kNotFound, kBusy, kCorruption.
   static Result<std::unique_ptr<Part>> OpenExisting(io::FileSystem& fs, const PartName& name);
-  /// State kEnded, unless Finish was called.
+  /// Sets the state kEnded, unless Finish was called.
   ~Part();
 
   const LogHeap& heap() const { return *heap_; }
@@ -93,68 +95,70 @@ class Part {
   const Index& index() const { return *index_; }
   const PartName& name() const { return name_; }
   uint64_t snapshot() const { return snapshot_; }
-  /// Whether this process opened it, and not one that it was forked from.
+  /// Returns whether this process opened the part, and not a parent from which it was forked.
   bool own() const { return generation_ == base::ForkGeneration(); }
 
-  /// An object's slot in the index, for as long as the part is open. kNoSpace.
+  /// Returns an object's slot in the index, valid while the part is open. kNoSpace.
   Result<uint32_t> SlotOf(Slice key) { return index_->FindOrAdd(key); }
-  /// The next number of its versions.
+  /// Returns the number of the object's next version.
   uint64_t NextVersion(uint32_t slot) const { return index_->Newest(slot) + 1; }
-  /// Commits the items as one, as the snapshot `snapshot`, larger than all before.
+  /// Commits the items atomically as the snapshot `snapshot`, which must be larger than all earlier
+  /// ones.
   ///
   /// Errors  kNoSpace: the text says what holds the log. Nothing was stored.
   Status Commit(std::vector<PendingVersion>* items, uint64_t snapshot);
 
-  /// Whether there is room for the items, of which some are deltas, and behind them for whole ones
-  /// in their place; what can go is collected.
+  /// Returns whether there is room for the items, some of which are deltas, and afterwards for
+  /// whole versions in their place. Collects unneeded versions for this.
   bool LeavesRoom(const std::vector<PendingVersion>& items);
 
-  /// Begins a commit of one version whose bytes the caller fills in himself: the room for them. If
-  /// the index has no room for another object, drops those that were stored longest ago; for a
-  /// policy that keeps nothing.
+  /// Begins a commit of one version whose bytes the caller fills in; returns the room for them. If
+  /// the index has no room for another object, drops the objects that were stored longest ago. For
+  /// a policy that keeps nothing.
   Result<Reservation> Reserve(const VersionEntry& entry);
-  /// Commits it: DataHash of its bytes is `hash`. Its snapshot may be any. A version that the
-  /// object has under the same number gives way to it.
+  /// Commits the reserved version; `hash` is DataHash of its bytes. Its snapshot may have any
+  /// number. Replaces a version of the object with the same number.
   Status CommitReserved(uint64_t hash);
 
   /// Copies an object as it was at a version. kNotFound, kCorruption.
   Status Read(Slice key, uint64_t version, char* to) const;
 
-  /// The entry of an object as it was at `snapshot`, 0: the newest. kNotFound.
+  /// Returns the entry of an object as of `snapshot` (0: the newest). kNotFound.
   Result<VersionEntry> EntryAt(Slice key, uint64_t snapshot) const;
-  /// kNotFound where `snapshot` is none, or has lost versions.
+  /// Returns kNotFound if there was no such snapshot, or if versions of it were collected.
   Status WhetherWhole(uint64_t snapshot) const;
 
-  /// Takes away what the policy does not keep, as far as the log's head can move.
+  /// Removes versions that the policy does not keep, as far as the log's head can move.
   Status Collect();
-  /// The same for a program that only tends the part, piece by piece.
+  /// Collects like Collect, in small pieces, for a program that only tends the part.
   ///
-  /// Errors  kBusy: an owner waits for the part; what was collected until then stays so.
+  /// Errors  kBusy: an owner waits for the part; the versions collected until then stay collected.
   Status CollectInPieces();
-  /// Collect, where the log is filled beyond collect_percent.
+  /// Calls Collect if the log is filled beyond collect_percent.
   Status CollectAtThreshold();
-  /// Which snapshots are kept whatever the policy.
+  /// Sets the snapshots that are kept whatever the policy.
   Status SetKept(std::vector<uint64_t> kept);
-  /// The same with one more, which is whole. kNoSpace: the log cannot keep it, and go on.
+  /// Also keeps `snapshot`, all of whose versions exist. kNoSpace: if it were kept, the log would
+  /// be too small for further commits.
   Status KeepAlso(uint64_t snapshot);
   Status Sync() { return heap_->Sync(); }
   Status Finish();
 
-  /// Whether a reader stopped the last collection.
+  /// Returns whether a reader stopped the last collection.
   bool pinned() const { return pinned_; }
   uint64_t relocated_bytes() const { return relocated_bytes_; }
   uint64_t collected() const { return collected_; }
   uint64_t pinned_waits() const { return pinned_waits_; }
 
  private:
-  // A commit in [head, tail), and what it has.
+  // A commit in [head, tail), and its entries.
   struct LiveEntry {
     uint32_t slot;
     uint64_t version;
     Position at;
     EntrySizes sizes;
   };
-  // Of an object's newest version, as if it were whole.
+  // An object's newest version, with the size that it would have if it were whole.
   struct NewestWhole {
     uint64_t version = 0;
     uint64_t bytes = 0;
@@ -164,16 +168,16 @@ class Part {
     uint64_t bytes;
     std::vector<LiveEntry> entries;
   };
-  // What became of the commit at the head. kAgedOut: nothing of it is needed any more.
+  // The outcome for the commit at the head. kAgedOut: nothing of it is needed any more.
   enum class HeadMove { kStays, kMoved, kAgedOut };
   // The policy's decisions for the objects of a collection, each made once.
   class Policy {
    public:
-    /// `superseded`: objects of which one more version comes, which rests upon none.
+    /// `superseded`: objects that are about to get one more version that depends on no earlier one.
     explicit Policy(const Part& part, SlotSet superseded = {})
         : part_(part), superseded_(std::move(superseded)) {}
     Status Look(const LiveEntry& entry, bool* needed);
-    /// Whether the entry, which is needed, is the newest of its object, and a delta.
+    /// Returns whether the entry, which is needed, is the newest of its object, and a delta.
     bool EndsInDelta(const LiveEntry& entry) const;
 
    private:
@@ -237,7 +241,7 @@ class Part {
   PartName name_;
   const uint32_t generation_ = base::ForkGeneration();
   StreamOptions options_;
-  io::MadePaths made_directories_;  // until it is open, in the order in which they are made
+  io::MadePaths made_directories_;  // until the part is open, in the order of their creation
   StoreRoot root_;
   std::unique_ptr<io::FileLock> lock_;
   io::MadePaths made_files_;  // under lock_
@@ -249,33 +253,34 @@ class Part {
   bool has_reserved_ = false;
   std::vector<Position> places_;  // of the entries of the commit under way
   std::list<LiveCommit> live_;    // all of [head, tail)
-  std::vector<NewestWhole> newest_;  // by slot; empty where no deltas are stored
+  std::vector<NewestWhole> newest_;  // by slot; empty if no deltas are stored
   uint64_t newest_bytes_ = 0;        // the sum of theirs
   std::optional<std::vector<uint64_t>> planned_kept_;  // in place of the head's, to be stored next
   uint64_t snapshot_ = 0;
   uint64_t largest_commit_ = 0;
-  Position look_again_ = 0;  // before that a collection moves nothing
+  Position look_again_ = 0;  // a collection that starts before it moves nothing
   uint64_t relocated_bytes_ = 0;
   uint64_t collected_ = 0;
   uint64_t pinned_waits_ = 0;
   bool pinned_ = false;
-  bool writing_ = false;  // else it is only tended
-  uint32_t asked_ = 0;      // of the gate, when the part was opened: more, and an owner waits
-  bool announced_ = false;  // the gate says what the log has
+  bool writing_ = false;  // false: the part is only tended
+  uint32_t asked_ = 0;      // the gate's count when the part was opened; if it has grown, an owner
+                            // waits
+  bool announced_ = false;  // the gate describes the log
   bool finished_ = false;
 };
 
-/// The version among `refs` (newest first) that the object had at `snapshot`, 0 being the newest
-/// below `visible`; -1: none, or it is not known whether it is the right one: versions between are
-/// gone, and `snapshot` is not one of those that are kept whole.
+/// Returns the version among `refs` (newest first) that the object had at `snapshot` (0: the newest
+/// below `visible`). -1: there is none, or it is unknown whether it is the right one, because
+/// versions in between were collected and `snapshot` is not a kept one.
 int VersionAt(const std::vector<VersionRef>& refs, uint64_t snapshot, bool kept);
-/// The place of version `version` (0: the newest) among `refs`; -1: none.
+/// Returns the index of version `version` (0: the newest) in `refs`; -1: there is none.
 int FindVersion(const std::vector<VersionRef>& refs, uint64_t version);
-/// The entries from refs[which] back to the whole version that it rests upon, newest first.
-/// kCorruption: one of them is damaged, or does not fit.
+/// Returns the entries from refs[which] back to the whole version on which it is based, newest
+/// first. kCorruption: one of them is damaged, or does not fit.
 Result<std::vector<VersionEntry>> ChainOf(const LogHeap& heap, const std::vector<VersionRef>& refs,
                                           size_t which);
-/// Lays a version into `to`. kCorruption.
+/// Assembles a version in `to`. kCorruption.
 Status Assemble(const LogHeap& heap, const std::vector<VersionEntry>& chain, char* to);
 
 }  // namespace quire::stream

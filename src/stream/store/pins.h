@@ -19,12 +19,13 @@ namespace quire::stream {
 
 class Pins {
  public:
-  /// The gate must outlive it, and be writable.
+  /// `gate` must be writable and outlive this object.
   Pins(io::FileSystem& fs, PartName name, Gate* gate)
       : fs_(fs), name_(std::move(name)), gate_(gate) {}
   ~Pins();
 
-  /// What is held of the log, until it is destroyed: only Hold makes one. The Pins outlive it.
+  /// The held part of the log; destroying it releases the hold. Only Hold creates one. The Pins
+  /// must outlive it.
   class Held {
    public:
     /// Holds nothing.
@@ -45,8 +46,8 @@ class Pins {
     Pins* pins_ = nullptr;
     Position at_ = 0;
   };
-  /// Holds all from `at` on. Nothing: it has been collected. The first takes a slot, and its lock,
-  /// by which the collector knows that this reader lives.
+  /// Holds the log from `at` on. Returns no value if that has been collected. The first call takes
+  /// a slot and its lock, which shows the collector that this reader is alive.
   ///
   /// Errors  kBusy: there are kPinsMax readers. kPeerFailed: the store was removed or moved.
   Result<std::optional<Held>> Hold(Position at);
@@ -59,7 +60,7 @@ class Pins {
 
   io::FileSystem& fs_;
   PartName name_;
-  uint32_t generation_ = 0;  // of the process that took the slot: a forked child has none
+  uint32_t generation_ = 0;  // of the process that took the slot; a forked child has no slot
   Gate* gate_;
   std::mutex mutex_;
   std::multiset<Position> held_;

@@ -22,24 +22,26 @@ class ReaderLog {
   virtual ~ReaderLog() = default;
   const LogHeap& heap() const { return *heap_; }
   const Index& index() const { return *index_; }
-  /// Null: no program wrote the log when it was walked, and the index belongs to this reader.
+  /// Returns the gate. Null: no program wrote the log when it was walked, and the index belongs to
+  /// this reader.
   const std::shared_ptr<Gate>& gate() const { return gate_; }
-  /// The newest visible snapshot, the end of the log, and its writer.
+  /// Returns the newest visible snapshot; below, the end of the log, and its writer.
   uint64_t snapshot() const { return gate_ != nullptr ? gate_->snapshot() : snapshot_; }
   Position tail() const { return gate_ != nullptr ? gate_->tail() : heap_->tail(); }
   GateState state() const;
-  /// Whether pins hold what is read. If not, it is copied, and counts if it is Untouched then.
+  /// Returns whether pins hold the bytes that are read. If not, the bytes are copied, and the copy
+  /// is valid only if Untouched returns true afterwards.
   bool pinned() const { return gate_ != nullptr && gate_->writable(); }
-  /// Whether no index has been made since, and the log is the one that it was; without a gate,
+  /// Returns whether no new index was created since, and the log is the same; without a gate,
   /// whether no writer has opened the log since.
   bool current() const;
   /// Returns whether nothing from `from` on has been overwritten: bytes read there before this call
   /// are the committed ones. False also if a writer is only about to.
   bool Untouched(Position from) const;
-  /// Returns the current state: with the same gate if pins hold what is read, else as OpenReaderLog
-  /// finds it.
+  /// Returns the current state: with the same gate if pins hold the bytes that are read, else as
+  /// found by OpenReaderLog.
   Result<std::shared_ptr<const ReaderLog>> Renew(io::FileSystem& fs, const PartName& name) const;
-  /// Whether `snapshot` is one that is kept whole.
+  /// Returns whether `snapshot` is kept (StreamWriter::Keep).
   bool Kept(uint64_t snapshot) const;
 
  private:
@@ -55,12 +57,12 @@ class ReaderLog {
 
 /// Opens a part to read.
 ///
-/// kShared    Makes the index again if its writer has died, as a writer that opens the part does.
-///            If this program cannot write there, or there is no room for an index, as kLook.
+/// kShared    Rebuilds the index if its writer has died, as a writer does at Open. If this program
+///            cannot write there, or there is no room for an index, behaves like kLook.
 /// kLook      Takes no lock and writes nothing: if no program writes the part and its index cannot
 ///            be trusted, the log is walked, and the index is in this program's memory.
 ///
-/// Errors  kNotFound, kCorruption, kBusy (a writer is opening it, for long)
+/// Errors  kNotFound, kCorruption, kBusy (a writer has been opening it for long)
 Result<std::shared_ptr<const ReaderLog>> OpenReaderLog(io::FileSystem& fs, const PartName& name,
                                                        Access access);
 

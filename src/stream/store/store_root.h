@@ -1,5 +1,5 @@
-/// The file ROOT, which says that a directory is a store of streams. All parts of a store share it,
-/// and their writers make it at the same time.
+/// The file ROOT, which marks a directory as a store of streams. All parts of a store share it, and
+/// their writers may create it at the same time.
 ///
 /// Layer      stream
 /// Encoding   docs/format/stream.md
@@ -16,20 +16,20 @@ namespace quire::stream {
 
 class StoreRoot {
  public:
-  /// The file that makes `directory` a store.
+  /// Returns the path of the file that makes `directory` a store.
   static std::string PathIn(const std::string& directory) { return directory + "/ROOT"; }
   StoreRoot(io::FileSystem& fs, std::string directory)
       : fs_(fs), directory_(std::move(directory)) {}
-  /// Removes what Make made, unless it is kept. ROOT stays if another part is there. The holder of
-  /// the lock may remove its file at any time.
+  /// Removes what Make created, unless Keep was called. ROOT stays if the directory contains
+  /// another part. The holder of the lock may remove its file at any time.
   ~StoreRoot();
   StoreRoot(const StoreRoot&) = delete;
   StoreRoot& operator=(const StoreRoot&) = delete;
 
-  /// Makes ROOT unless it is there. The caller has made a file of its own in the directory: that
-  /// keeps another writer, which takes back what it made, from removing ROOT.
+  /// Creates ROOT if it is absent. The caller has already created a file in the directory:
+  /// therefore another writer that removes its own files again does not remove ROOT.
   Status Make();
-  /// The created directories stay.
+  /// Makes the created directories stay.
   void Keep();
 
  private:

@@ -14,7 +14,7 @@
 
 namespace quire::stream {
 
-/// StreamWriter::Open; options are in range.
+/// Opens a writer as StreamWriter::Open; `options` must be in range.
 Result<std::unique_ptr<StreamWriter>> OpenWriter(io::FileSystem& fs, const std::string& place,
                                                  const std::string& name, uint32_t rank,
                                                  const StreamOptions& options);

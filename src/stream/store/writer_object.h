@@ -1,5 +1,5 @@
-/// An object of a writer: the memory in which the program computes, and what the next version of it
-/// stores.
+/// An object of a writer: the memory in which the program computes, and the data of its next
+/// version.
 ///
 /// Layer      stream
 /// Source     NVStream, HPDC18, sections 5.1 and 5.2
@@ -23,7 +23,7 @@ class WriterObject {
   static Result<std::unique_ptr<WriterObject>> New(std::string key, char* memory, uint64_t bytes,
                                                    const StreamShape& shape,
                                                    const StreamOptions& options);
-  /// Its slot in the part's index.
+  /// Returns its slot in the part's index.
   uint32_t slot() const { return slot_; }
   void SetSlot(uint32_t slot) { slot_ = slot; }
   const std::string& key() const { return key_; }
@@ -31,16 +31,16 @@ class WriterObject {
   uint64_t bytes() const { return bytes_; }
   const char* tracking() const { return tracker_ == nullptr ? "whole" : tracker_->mechanism(); }
   void MarkDirty(uint64_t offset, uint64_t bytes);
-  /// No version is prepared any more. The memory stays, and nothing watches it.
+  /// Ends tracking: no version is prepared any more. The memory stays, but is no longer watched.
   void EndTracking() { tracker_.reset(); }
 
-  /// Fills `item`, which may be of an earlier version, with the version `version`: whole, or what
-  /// changed. `audit`: the reported changes are compared with all of it; kCorruption. The item
-  /// refers to this object, until Stored or the next Prepare.
+  /// Fills `item`, which may be from an earlier version, with the version `version`: the whole
+  /// object, or its changes. `audit`: compares the reported changes with the whole object;
+  /// kCorruption. The item refers to this object, until Stored or the next Prepare.
   Status Prepare(uint64_t version, bool audit, PendingVersion* item);
-  /// Makes it a whole one.
+  /// Makes the prepared version a whole one.
   Status PrepareWhole(PendingVersion* item);
-  /// The prepared version is committed, after `store_ns`.
+  /// Records that the prepared version was committed; storing it took `store_ns`.
   void Stored(uint64_t store_ns);
 
  private:
@@ -57,11 +57,11 @@ class WriterObject {
   const StreamOptions& options_;
   io::PageMemory own_;
   char* memory_ = nullptr;
-  std::unique_ptr<Tracker> tracker_;  // null: every version is whole
+  std::unique_ptr<Tracker> tracker_;  // null: every version is stored in full
   uint32_t since_whole_ = 0;
   bool prepared_delta_ = false;
   std::string table_;   // of the delta that was prepared
-  std::string packed_;  // what was prepared, by LZ4
+  std::string packed_;  // the prepared data, compressed by LZ4
 };
 
 }  // namespace quire::stream
