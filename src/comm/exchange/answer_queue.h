@@ -1,11 +1,11 @@
-/// The answers of this rank to others: sent at once, or kept while there is no room.
+/// The answers of this rank to other ranks: sent at once, or queued while there is no room.
 ///
 /// Layer      comm
 /// Encoding   docs/format/message.md
 /// Threads    the polling thread; Limit: any
-/// Invariants answers to one rank leave in the order of Put. A rank to which more than a window of
-///            them waits, and each rank while more than the limit waits in all, is given no further
-///            answer: MayQueue says so before a request is handled.
+/// Invariants answers to one rank leave in the order of Put. No further answer is queued for a rank
+///            while more than a window of answers to it waits, or for any rank while more than the
+///            limit waits in all: MayQueue reports this before a request is handled.
 #pragma once
 
 #include <atomic>
@@ -21,16 +21,17 @@ class AnswerQueue {
   explicit AnswerQueue(ExchangeState* state)
       : state_(*state), bytes_max_(state->options.answer_bytes_max) {}
 
-  /// True if an answer to `peer` may have to wait for room. Those to this rank itself never do.
+  /// Returns whether an answer to `peer` may be queued if there is no room. Answers to this rank
+  /// itself never need to.
   bool MayQueue(const Peer& peer) const;
   /// Answers a request of another rank, now or as soon as there is room. Takes the bytes of
   /// `*answer`. Throws std::bad_alloc: then nothing was sent.
   void Put(Peer& peer, uint64_t call, const Status& status, std::string* answer);
-  /// Sends what there is room for.
+  /// Sends as many queued answers as there is room for.
   void Flush(Peer& peer);
-  /// Forgets what waits for a peer that failed.
+  /// Drops the queued answers to a peer that failed.
   void Drop(Peer& peer);
-  /// From now on at most so many bytes wait in all.
+  /// Limits the bytes of all queued answers from now on.
   void Limit(uint64_t bytes_max) { bytes_max_.store(bytes_max); }
 
  private:

@@ -28,13 +28,13 @@ class PendingCall : public Call {
       : destination_(destination), window_bytes_(window_bytes), then_(std::move(then)) {}
   bool Done() const override { return done_.load(std::memory_order_acquire); }
   int destination() const { return destination_; }
-  /// Bytes of the window to its destination that it uses until it is answered.
+  /// Returns the bytes of the window to its destination that the call uses until it is answered.
   uint64_t window_bytes() const { return window_bytes_; }
-  /// Before Complete: this rank has received an answer, or the end of all answers, for which it had
-  /// no memory.
+  /// Records, before Complete, that this rank received an answer (or the end of all answers) for
+  /// which it had no memory.
   void LoseAnswer() { answer_lost_ = true; }
   bool answer_lost() const { return answer_lost_; }
-  /// Ends it; runs the callback. Throws nothing: what the callback throws is dropped.
+  /// Ends the call and runs the callback. Throws nothing: exceptions of the callback are dropped.
   void Complete(Status status, std::string answer);
   /// Returns its result, once; requires Done(). Takes no memory.
   Status TakeOutcome(std::string* answer) {
@@ -54,11 +54,11 @@ class PendingCall : public Call {
 
 class CallTable {
  public:
-  /// Keeps `call` until it is taken; its number, never given twice.
+  /// Stores `call` until it is taken; returns its number, which is never used again.
   uint64_t Add(std::shared_ptr<PendingCall> call);
-  /// The call with that number, which the table forgets; null where it has none.
+  /// Removes and returns the call with that number; null if there is none.
   std::shared_ptr<PendingCall> Take(uint64_t number);
-  /// One of the calls to `destination`, which the table forgets; null: there is none. Takes no
+  /// Removes and returns one of the calls to `destination`; null if there is none. Allocates no
   /// memory.
   std::shared_ptr<PendingCall> TakeOne(int destination);
 

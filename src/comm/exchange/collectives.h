@@ -20,7 +20,8 @@ namespace quire::comm {
 
 class Collectives {
  public:
-  /// `parts` gets what other ranks send; threads that wait for it sleep under its address.
+  /// `parts` receives the parts that other ranks send; threads that wait for them sleep under its
+  /// address.
   Collectives(ExchangeState* state, ProgressEngine* progress, MessageSender* sender,
               CollectiveBox* parts);
 
@@ -55,8 +56,8 @@ class Collectives {
   Exchange::CallWork call_work_;  ///< may be empty
   uint64_t call_count_ = 0;
   uint64_t first_given_up_ = 0;  ///< of those in a row; 0: this rank completed the last one
-  std::string note_;             ///< that a call is given up
-  bool calls_parted_ = false;    ///< one ended on some ranks and was given up on others
+  std::string note_;             ///< the text that a call was abandoned
+  bool calls_parted_ = false;    ///< a call ended on some ranks and was abandoned on others
 };
 
 }  // namespace quire::comm

@@ -27,11 +27,11 @@ struct ExchangeCounters {
   std::atomic<uint64_t> send_stalls{0};
   std::atomic<uint64_t> buffered_bytes{0};
 
-  /// Something that took `before` bytes of memory takes `now`.
+  /// Records that a buffer grew or shrank from `before` to `now` bytes.
   void Buffer(uint64_t before, uint64_t now) {
     buffered_bytes.fetch_add(now - before, std::memory_order_relaxed);
   }
-  /// Adds to a counter that the polling thread alone changes.
+  /// Adds to a counter that only the polling thread changes.
   static void AddPolled(std::atomic<uint64_t>& counter, uint64_t count) {
     counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }
@@ -45,7 +45,7 @@ struct ExchangeState {
   Status CheckThread() const { return threads_allowed ? Status() : transport->CheckThread(); }
   /// CheckThread; kInvalidArgument also if `destination` is no rank, or a service asks.
   Status CheckUse(int destination) const;
-  /// kOutOfMemory: this rank could not receive a message of so many bytes. The text is left out if
+  /// Returns kOutOfMemory: this rank could not receive a message of `bytes`. Without a text if
   /// there is no memory for it either.
   Status NoMemoryFor(uint64_t bytes) const;
   /// Hands one frame of a message to the transport, and counts it. As Transport::TrySend.

@@ -1,4 +1,4 @@
-/// Messages: what the Exchange cuts into frames and joins again.
+/// Messages, which the Exchange splits into frames and joins again.
 ///
 /// Layer      comm
 /// Encoding   docs/format/message.md
@@ -22,8 +22,8 @@ enum class MessageKind : uint8_t {
   kSignal = 4,      ///< `channel` is the signal; no payload
 };
 
-/// Stands in front of each frame's part of a message; all but `offset` are alike in all frames of
-/// one message.
+/// The header before each frame's part of a message; all fields except `offset` are equal in all
+/// frames of one message.
 struct MessageHeader {
   MessageKind kind = MessageKind::kRequest;
   Code code = Code::kOk;  ///< answers: what the service returned
@@ -35,28 +35,28 @@ struct MessageHeader {
 
 /// Writes kMessageHeaderBytes.
 void EncodeMessageHeader(const MessageHeader& header, char* to);
-/// The header of `frame`, any bytes, and the part of the payload behind it. kCorruption where a
-/// field is out of its range or the part does not lie within the message, whose size may be at most
+/// Returns the header of `frame` (any bytes) and sets `part` to the payload behind it. kCorruption
+/// if a field is out of range or the part is not within the message, whose size may be at most
 /// `message_bytes_max`.
 Result<MessageHeader> DecodeMessageHeader(Slice frame, uint64_t message_bytes_max, Slice* part);
 
 /// Joins the frames of one sender's stream, in which messages follow one another. Memory grows with
-/// what arrives, never with what is announced.
+/// the bytes that arrive, never with the announced size.
 class MessageJoiner {
  public:
-  /// Takes the next frame. true: the message is whole. kCorruption: this frame cannot follow the
-  /// last one. A frame with offset 0 begins a message; an unfinished one before it was given up by
-  /// its sender, and is dropped.
+  /// Adds the next frame; returns whether the message is complete. kCorruption: this frame cannot
+  /// follow the last one. A frame with offset 0 begins a message; an unfinished message before it
+  /// was abandoned by its sender, and is dropped.
   Result<bool> Add(const MessageHeader& header, Slice part);
   /// Provides memory for the next message, unless one is being joined.
   void Lend(std::string buffer);
-  /// The whole message's payload; the joiner is empty again.
+  /// Returns the complete message's payload and empties the joiner.
   std::string Take();
   /// True if memory ran out while joining: the message is complete, but its payload was dropped.
   bool out_of_memory() const { return out_of_memory_; }
-  /// Memory that an unfinished message takes.
+  /// Returns the memory of an unfinished message.
   uint64_t buffered_bytes() const { return open_ ? payload_.capacity() : 0; }
-  /// Forgets an unfinished message.
+  /// Drops an unfinished message.
   void Drop();
 
  private:

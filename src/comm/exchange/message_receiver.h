@@ -1,6 +1,5 @@
-/// Receives what arrives. Frames are joined to messages. Requests and signals go to the
-/// RequestHandler, answers end calls, and parts of collectives are kept for the thread that waits
-/// for them.
+/// Receives frames and joins them to messages. Requests and signals go to the RequestHandler,
+/// answers end calls, and parts of collectives are stored for the thread that waits for them.
 ///
 /// Layer      comm
 /// Source     PapyrusKV, SC17, section 2.4 (message handler)
@@ -22,9 +21,9 @@ class MessageReceiver final : private FrameSink, private RequestHandler::Host {
  public:
   explicit MessageReceiver(ExchangeState* state) : state_(*state), requests_(state, this) {}
 
-  /// Handles what has arrived, and those of the messages kept that can be handled by now; returns
-  /// how many. Throws nothing: a poll without memory may have lost something of any rank, and
-  /// fails all of them.
+  /// Handles arrived frames, and those stored messages that can be handled now; returns how many.
+  /// Throws nothing: if memory runs out, messages of any rank may be lost, so all ranks count as
+  /// failed.
   int Poll();
   RequestHandler& requests() { return requests_; }
   /// Its address is the key of the thread that waits for parts.

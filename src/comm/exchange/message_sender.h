@@ -16,8 +16,8 @@ class MessageSender {
   MessageSender(ExchangeState* state, ProgressEngine* progress)
       : state_(*state), progress_(*progress) {}
 
-  /// Takes `bytes` of the window for requests to `peer`; waits for its turn and for room. The
-  /// answer gives them back (Peer::ReleaseWindow).
+  /// Reserves `bytes` of the window for requests to `peer`; waits for its turn and for room. The
+  /// answer releases them (Peer::ReleaseWindow).
   Status AcquireWindow(Peer& peer, uint64_t bytes);
   /// Sends one message, `head` and `body` joined. `deadline_ns` as in WaitSpec.
   Status Send(Peer& peer, MessageHeader header, Slice head, Slice body, uint64_t deadline_ns);

@@ -22,7 +22,7 @@
 
 namespace quire::comm {
 
-/// A request or signal that came but cannot be handled yet.
+/// A request or signal that arrived but cannot be handled yet.
 struct HeldMessage {
   MessageKind kind = MessageKind::kRequest;
   uint32_t channel = 0;
@@ -45,15 +45,15 @@ struct QueuedAnswer {
 
 struct Peer {
   explicit Peer(int peer_rank) : rank(peer_rank) {}
-  /// Why it failed, with its rank; once it has. Without the rank if there is no memory for that:
-  /// the code stays.
+  /// Returns why the peer failed, with its rank; requires that it has failed. If there is no memory
+  /// for the text, the rank is omitted, but the code is the same.
   Status Failure() const {
     const Status failure = base::OrOutOfMemory(
         [this] { return why_failed.WithContext("rank " + std::to_string(rank)); });
     return failure.code() == why_failed.code() ? failure : why_failed;
   }
 
-  /// Gives back what a request has taken of the window to it.
+  /// Releases the bytes that a request has reserved of the window.
   void ReleaseWindow(uint64_t bytes) {
     outstanding_bytes.fetch_sub(bytes, std::memory_order_acq_rel);
   }
@@ -81,8 +81,8 @@ struct Peer {
   bool in_unfinished_list = false;
 };
 
-/// Makes a peer when it is first asked for. One is ready at any time, so that the first message of
-/// another rank is not lost if an allocation fails.
+/// A table that creates a peer when it is first needed. One spare peer exists at any time, so that
+/// the first message of another rank is not lost if an allocation fails.
 class PeerTable {
  public:
   explicit PeerTable(int size)
@@ -93,7 +93,7 @@ class PeerTable {
   PeerTable(const PeerTable&) = delete;
   PeerTable& operator=(const PeerTable&) = delete;
 
-  /// The peer of that rank, which must be in range.
+  /// Returns the peer of that rank, which must be in range.
   Peer& Get(int rank) {
     std::atomic<Peer*>& place = peers_[static_cast<size_t>(rank)];
     Peer* const peer = place.load(std::memory_order_acquire);

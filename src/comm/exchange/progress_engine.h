@@ -21,7 +21,7 @@
 
 namespace quire::comm {
 
-/// A reference to something that is asked again and again.
+/// A reference to a function that is called repeatedly.
 template <typename Answer>
 class Question {
  public:
@@ -60,14 +60,14 @@ class ProgressEngine {
 
   /// Waits, making progress, until `done`. Errors: kTimedOut.
   Status WaitUntil(WaitSpec& spec, Condition done);
-  /// Waits until nobody is missing (spec.peer is kNobody then), or spec.peer is, and has failed.
-  /// Errors: kTimedOut.
+  /// Waits until no rank is missing (then spec.peer is kNobody), or until the missing rank
+  /// spec.peer has failed. Errors: kTimedOut.
   Status AwaitMissing(WaitSpec& spec, Missing missing);
-  /// The error of a wait that was in vain.
+  /// Returns the error of a wait that reached its deadline.
   Status TimedOut(const WaitSpec& spec) const;
-  /// Handles what has arrived. Does nothing on a thread that may not.
+  /// Handles arrived messages. Does nothing on a thread that may not poll.
   void Progress();
-  /// The same, briefly, in a call that does not wait; a handler thread does it better.
+  /// Polls briefly in a call that does not wait; does nothing if there is a handler thread.
   void PollInCall();
 
  private:

@@ -1,10 +1,10 @@
-/// Handles requests and signals. Services do it now, or the messages are kept until they can: while
-/// too many answers to their sender wait (`held`), until their channel has a service (`unserved`),
-/// or because a service has not finished what came before (`unfinished`).
+/// Handles requests and signals: runs their services at once, or stores the messages until it can:
+/// while too many answers to their sender wait (`held`), until their channel has a service
+/// (`unserved`), or because a service has not finished what came before (`unfinished`).
 ///
 /// Layer      comm
 /// Source     PapyrusKV, SC17, section 2.4 (message handler)
-/// Threads    the polling thread, but for the functions that say "any thread"
+/// Threads    the polling thread, except the functions marked "any thread"
 /// Invariants as Exchange says: order, bounds, and that no service waits
 #pragma once
 
@@ -24,16 +24,17 @@ namespace quire::comm {
 
 class RequestHandler {
  public:
-  /// How often unfinished requests are asked to go on: no event says when they can.
+  /// The interval at which unfinished requests are continued: no event shows when they can finish.
   static constexpr uint64_t kAskAgainNs = 1'000'000;
 
-  /// Ends what the ranks have under way with each other.
+  /// The owner of the calls and waits that ranks have with each other.
   class Host {
    public:
     virtual ~Host() = default;
-    /// Nothing more is handled of this peer, nor waited for.
+    /// Ends the handling of this peer's messages and all waits for it.
     virtual void FailPeer(Peer& peer, const Status& why) = 0;
-    /// The request with that number from this rank to `peer` has its answer. `lost`: as in Outcome.
+    /// Ends the request with that number from this rank to `peer`: its answer has come. `lost`: as
+    /// in Outcome.
     virtual void EndCall(Peer& peer, uint64_t number, Status status, std::string answer,
                          bool lost) = 0;
   };
@@ -48,11 +49,11 @@ class RequestHandler {
   /// Handles the kept messages that can be handled by now; returns how many. Throws
   /// std::bad_alloc.
   int HandleDue();
-  /// Unfinished requests are asked to go on, kAskAgainNs from now.
+  /// Schedules the next continuation of unfinished requests, kAskAgainNs from now.
   void AskAgain();
-  /// There is room for messages to `peer`.
+  /// Called when there is room for messages to `peer`.
   void OnRoom(Peer& peer);
-  /// Forgets all of a peer that failed.
+  /// Drops all messages of a peer that failed.
   void Drop(Peer& peer);
 
   // Any thread.
@@ -61,7 +62,7 @@ class RequestHandler {
   void ServePatiently(uint32_t channel, uint32_t order, PatientService service);
   /// Takes a message from this rank to itself. Throws std::bad_alloc.
   void AddOwn(HeldMessage message);
-  /// True while requests are unfinished: some thread must poll every kAskAgainNs.
+  /// Returns whether requests are unfinished: then some thread must poll every kAskAgainNs.
   bool has_unfinished() const { return has_unfinished_.load(std::memory_order_acquire); }
   void LimitAnswers(uint64_t bytes_max) { answers_.Limit(bytes_max); }
   /// Its address is the key of the threads that wait for signals.
@@ -101,7 +102,7 @@ class RequestHandler {
   ServiceTable services_;
   SignalBox signals_;
 
-  std::string answer_;                  ///< what the running service answers
+  std::string answer_;                  ///< the answer of the running service
   std::vector<Peer*> held_list_;        ///< peers whose requests are held
   std::vector<Peer*> unserved_list_;    ///< peers whose requests wait for a service
   std::vector<Peer*> unfinished_list_;  ///< peers with unfinished requests

@@ -1,4 +1,4 @@
-/// Which service handles which channel.
+/// The table of channels and their services.
 ///
 /// Layer      comm
 /// Threads    any
@@ -18,33 +18,37 @@ namespace quire::comm {
 
 /// Channels below this are found without a lock.
 constexpr uint32_t kQuickChannels = 256;
-/// The table remembers so many other channels, which were taken away, one by one.
+/// The number of other removed channels that the table remembers individually.
 constexpr size_t kTakenAwayMax = 1024;
 
-/// A request to a channel that was taken away is refused; one to a channel that has had no service
-/// yet waits for it. A number for channels is used in the call that takes it, or never, and numbers
-/// rise. So of more than kTakenAwayMax channels that were taken away the lowest are forgotten: from
-/// then on each channel up to there that has no service counts as taken away.
+/// The services of channels. A request to a removed channel is refused; one to a channel that has
+/// had no service yet waits for it. A channel number is used in the call that allocates it, or
+/// never, and numbers rise. So if more than kTakenAwayMax channels were removed, the lowest are
+/// forgotten: from then on each lower channel without a service counts as removed.
 class ServiceTable {
  public:
-  /// `service` handles the channel from now on; the one before it runs no more when this returns.
+  /// Makes `service` handle the channel from now on; the previous one no longer runs when this
+  /// returns.
   void Set(uint32_t channel, Service service);
-  /// The same with one whose requests may stay unfinished; `order` as in Exchange::ServePatiently.
+  /// Does the same as Set, for a service whose requests may stay unfinished; `order` as in
+  /// Exchange::ServePatiently.
   void SetPatient(uint32_t channel, uint32_t order, PatientService service);
-  /// The channel's service runs no more when this returns. Needs no memory if there was one.
+  /// Removes the channel: its service no longer runs when this returns. Allocates no memory if
+  /// there was a service.
   void TakeAway(uint32_t channel);
-  /// True where a service was ever set, even if it was taken away.
+  /// Returns whether a service was ever set, even if it was removed.
   bool Has(uint32_t channel);
-  /// Channels that it remembers.
+  /// Returns the number of channels that it remembers.
   size_t size();
-  /// The order of the channel's requests; 0: none, or no service.
+  /// Returns the order of the channel's requests; 0 if there is none, or no service.
   uint32_t OrderOf(uint32_t channel);
   /// Runs the channel's service; kNotFound if it was taken away. If it throws: kOutOfMemory for
-  /// std::bad_alloc, kInvalidArgument with the text for all else. `*rest`, given null, becomes what
-  /// is left of the request: its status comes later.
+  /// std::bad_alloc, kInvalidArgument with the text for all else. `*rest`, null at first, becomes
+  /// the rest of the request if it is unfinished: its status comes later.
   Status Run(uint32_t channel, int source, Slice request, std::string* answer,
              std::unique_ptr<UnfinishedRequest>* rest);
-  /// Goes on with `*rest`; null then: it is finished, with what Run would give.
+  /// Continues `*rest`. Sets it to null if the request is finished, with the result that Run would
+  /// return.
   Status GoOn(uint32_t channel, int source, std::string* answer,
               std::unique_ptr<UnfinishedRequest>* rest);
 

@@ -1,5 +1,5 @@
-/// The threads that wait for room in the window of a peer, in the order in which they came. Else a
-/// large request would wait for ever beside small ones, which find room again and again.
+/// The threads that wait for room in the window of a peer, in the order in which they came. Without
+/// this order a large request could wait forever, while small ones find room again and again.
 ///
 /// Layer      comm
 /// Threads    any
@@ -28,8 +28,8 @@ class WindowQueue {
     while (last->next != nullptr) last = last->next;
     last->next = place;
   }
-  /// Whether nobody comes before it. A thread may wait here while it already waits further out, in
-  /// work that it does meanwhile: it is first with either place.
+  /// Returns whether no other thread comes before it. A thread may have two places: it may wait
+  /// here in work that it does during an outer wait. It is first with either place.
   bool IsFirst(const Place& place) const {
     if (first_.load(std::memory_order_acquire) == &place) return true;
     const std::lock_guard<std::mutex> lock(mutex_);

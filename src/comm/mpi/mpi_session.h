@@ -1,4 +1,4 @@
-/// This library's own duplicate of a communicator: made, used and given back without touching the
+/// This library's own duplicate of a communicator: created, used and freed without touching the
 /// program's.
 ///
 /// Layer      comm (the files named mpi_*.cpp alone include this)
@@ -22,7 +22,7 @@ namespace quire::comm {
 /// A failed MPI call as a status, with MPI's text.
 Status MpiStatus(int error, const char* call);
 
-/// For the memory of operations that were given up: MPI may still use it, so it is never freed.
+/// Leaks the memory of abandoned operations: MPI may still use it, so it is never freed.
 void KeepForEver(std::unique_ptr<char[]> buffer) noexcept;
 
 class MpiSession {
@@ -39,26 +39,29 @@ class MpiSession {
   int size() const { return size_; }
   int thread_level() const { return thread_level_; }
   std::mutex& mutex() { return mutex_; }
-  /// True once closed, or MPI is being finalized: no MPI call any more. Under the mutex.
+  /// Returns true once the session is closed or MPI is being finalized: then MPI must not be called
+  /// any more. Requires the mutex.
   bool closed() const { return closed_; }
-  /// Runs, under the mutex, when the session closes: cancels what is under way.
+  /// Sets the function that runs, under the mutex, when the session closes, and cancels operations
+  /// in progress.
   void OnClose(std::function<void()> cleanup) { cleanup_ = std::move(cleanup); }
-  /// Closes it before the destructor does.
+  /// Closes the session before its destruction.
   void CloseNow();
-  /// The communicator is not given back: a peer has failed, or messages are under way on it.
+  /// Leaves the communicator unfreed: a peer has failed, or messages are in flight on it.
   void Leak() { leak_ = true; }
-  /// kInvalidArgument where this thread may not call MPI.
+  /// Returns kInvalidArgument if this thread may not call MPI.
   Status CheckThread() const;
 
-  /// Collective: `mine` of every rank, by rank. Before threads use the session. Errors: kTimedOut.
-  /// A rank that throws std::bad_alloc out of it has not taken part.
+  /// Returns `mine` of every rank, by rank. Collective. Must be called before threads use the
+  /// session. Errors: kTimedOut. A rank that throws std::bad_alloc out of it has not taken part.
   template <typename T>
   Result<std::vector<T>> Gather(const T& mine) {
     std::vector<T> all(static_cast<size_t>(size_));
     QUIRE_RETURN_IF_ERROR(GatherBytes(&mine, all.data(), sizeof(T)));
     return all;
   }
-  /// Collective: OK where all are, else everywhere the status of the lowest failing rank.
+  /// Returns OK if all ranks pass OK, else, on all ranks, the status of the lowest failing rank.
+  /// Collective.
   Status Agree(const Status& mine);
 
  private:

@@ -5,8 +5,8 @@
 /// Source     PapyrusKV, SC17, section 2.4
 /// Encoding   docs/format/frame.md
 /// Threads    as Transport; MPI is called under the session's mutex
-/// Invariants from the moment that MPI has a buffer until it gives it back nothing throws: what
-///            keeps account of buffers has its memory from the beginning
+/// Invariants while MPI uses a buffer, nothing throws: the memory for the records of buffers is
+///            allocated at the beginning
 #pragma once
 
 #include <array>
@@ -35,10 +35,10 @@ struct MpiTransportOptions {
 
 class MpiTransport final : public Transport {
  public:
-  /// Takes the memory for a job of `size` ranks. Start comes before any other call.
+  /// Allocates the memory for a job of `size` ranks. Start must come before any other call.
   MpiTransport(int size, const MpiTransportOptions& options);
   ~MpiTransport() override;
-  /// Begins to receive. Takes no memory.
+  /// Begins to receive. Allocates no memory.
   void Start(std::unique_ptr<MpiSession> session);
 
   int rank() const override { return session_->rank(); }
@@ -59,9 +59,9 @@ class MpiTransport final : public Transport {
   Status CheckThread() const override { return session_->CheckThread(); }
   std::string Name() const override { return "mpi"; }
 
-  /// How long `who` may sleep before it must poll again.
+  /// Returns how long `who` may sleep before it must poll again [ns].
   uint64_t SleepNs(Waiter who);
-  /// True if Poll has something to report for which nothing will wake it.
+  /// Returns whether Poll has something to report although nothing will wake the poller for it.
   bool Pending() const { return gone_count_.load(std::memory_order_seq_cst) != 0; }
 
  private:
@@ -74,7 +74,7 @@ class MpiTransport final : public Transport {
   };
   static constexpr size_t kReceiveCount = 64;
   enum class Health : int { kSound, kGone, kFailed };  // as in the shared memory transport
-  /// Guarded by the session's mutex, but for `health`.
+  /// Guarded by the session's mutex, except `health`.
   struct Peer {
     std::atomic<Health> health{Health::kSound};
     Status why;
@@ -154,7 +154,7 @@ class MpiTransport final : public Transport {
   std::vector<int> refused_;  ///< destinations that found no send buffer
   std::vector<int> telling_;  ///< scratch of TellRefused
   std::vector<int> credits_due_;
-  Buffer counts_;  ///< what ranks tell each other at the end
+  Buffer counts_;  ///< the counts that ranks exchange at the end
   unsigned misses_ = 0;
 };
 

@@ -1,4 +1,4 @@
-/// MPI_COMM_WORLD, and MPI's beginning and end where a program leaves them to the library.
+/// MPI_COMM_WORLD, and initializing and finalizing MPI for programs that leave this to the library.
 ///
 /// Layer      comm
 /// Threads    one thread
@@ -8,8 +8,9 @@
 
 namespace quire::comm {
 
-/// MPI_COMM_WORLD as a Fortran handle. Initializes MPI with MPI_THREAD_MULTIPLE if the program has
-/// not: `*started` says so. `argc` and `argv` may be null. kInvalidArgument: MPI is finalized.
+/// Returns MPI_COMM_WORLD as a Fortran handle. Initializes MPI with MPI_THREAD_MULTIPLE if the
+/// program has not done so, and then sets `*started`. `argc` and `argv` may be null.
+/// kInvalidArgument: MPI is finalized.
 Result<int> WorldCommunicator(int* argc, char*** argv, bool* started);
 
 /// Finalizes MPI if it is initialized.

@@ -26,15 +26,16 @@ struct TransportOptions {
   uint64_t timeout_ms = 60'000;  ///< of the opening, for ranks that do not come
 };
 
-/// Collective over the communicator with this Fortran handle, which is duplicated (its error
-/// handler is left as it is; the duplicate returns errors). It goes well on all ranks or on none.
+/// Creates the transport over the communicator with this Fortran handle, which is duplicated (its
+/// error handler is unchanged; the duplicate returns errors). Collective. Succeeds on all ranks or
+/// on none.
 /// Errors: kInvalidArgument where MPI is not initialized or is finalized, kTimedOut, kOutOfMemory.
 Result<std::unique_ptr<Transport>> NewTransport(int fortran_communicator,
                                                 const TransportOptions& options);
 
-/// True between MPI_Init and MPI_Finalize.
+/// Returns true between MPI_Init and MPI_Finalize.
 bool MpiIsRunning();
-/// "MPI_THREAD_MULTIPLE" etc. as the program has it.
+/// Returns the thread level of MPI: "MPI_THREAD_MULTIPLE" and so on.
 const char* MpiThreadLevelName();
 
 }  // namespace quire::comm

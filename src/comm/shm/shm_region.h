@@ -1,5 +1,5 @@
-/// The memory that the ranks of a node share: a place per rank, by which it is known and woken, and
-/// a ring per ordered pair.
+/// The memory that the ranks of a node share: a slot per rank, which identifies it and wakes it,
+/// and a ring per ordered pair.
 ///
 /// Layer      comm
 /// Encoding   docs/format/frame.md
@@ -41,21 +41,23 @@ struct alignas(64) ShmMember {
 
 class ShmRegion {
  public:
-  /// A new region; its rings as large as `ring_bytes_total_max` and /dev/shm allow, but at least
-  /// kShmRingBytesMin each: if there are more than 64 members, all together have more than 64 MiB.
+  /// Creates a region. Its rings are as large as `ring_bytes_total_max` and /dev/shm allow, but at
+  /// least kShmRingBytesMin each: with more than 64 members all rings together exceed 64 MiB.
   /// Errors: kNoSpace, kIo (/dev/shm cannot be written); kInvalidArgument if there are more than
   /// kShmMembersMax members.
   static Result<std::unique_ptr<ShmRegion>> Create(int member_count, uint64_t ring_bytes_total_max,
                                                    uint32_t session);
-  /// The same in memory that only this process and its forks see.
+  /// Creates a region in memory that only this process and its forks see.
   static Result<std::unique_ptr<ShmRegion>> CreatePrivate(int member_count, uint64_t ring_bytes,
                                                           uint32_t session);
-  /// A region that another process of this job made. Errors: kInvalidArgument if rings cannot have
-  /// that size; kCorruption if the region has other numbers; those of io::SharedMemory::Open.
+  /// Opens a region that another process of this job created. Errors: kInvalidArgument if rings
+  /// cannot have that size; kCorruption if the region has other numbers; those of
+  /// io::SharedMemory::Open.
   static Result<std::unique_ptr<ShmRegion>> Open(const std::string& name, int member_count,
                                                  uint64_t ring_bytes, uint32_t session);
 
-  /// The same memory once more: for forks, and for several members in one process (tests).
+  /// Returns a second reference to the same memory: for forks, and for several members in one
+  /// process (tests).
   std::unique_ptr<ShmRegion> Share() const;
 
   int member_count() const { return member_count_; }
@@ -78,7 +80,7 @@ class ShmRegion {
   uint32_t session_;
 };
 
-/// The largest frame body that a ring of so many bytes takes.
+/// Returns the largest frame body that fits into a ring of so many bytes.
 uint32_t ShmFrameBytesMax(uint64_t ring_bytes);
 
 }  // namespace quire::comm

@@ -1,4 +1,4 @@
-/// The state behind SimNetwork: queues of frames, who has the turn, virtual time.
+/// The state behind SimNetwork: the queues of frames, the rank whose turn it is, and virtual time.
 ///
 /// Layer      comm (tests only; internal)
 /// Threads    any; one mutex over everything

@@ -2,7 +2,7 @@
 /// time, delays and reorders frames (never within a sender-receiver pair), and kills ranks. Same
 /// seed, same run.
 ///
-/// A killed rank goes on running, but nothing it does has an effect any more: its sends fail with
+/// A killed rank continues to run, but its actions have no effect any more: its sends fail with
 /// kPeerFailed, it sees all other ranks as gone, and its waits end. So its program ends on the
 /// ordinary path of an error, whatever locks it holds; no exception passes through it, and no
 /// thread stays behind. Its effects outside of the transport (files) must be cut off in `on_kill`.
@@ -40,16 +40,16 @@ class SimNetwork {
   /// others see it as a death, after its last frame.
   virtual void Run(
       const std::function<void(int rank, std::unique_ptr<Transport> transport)>& program) = 0;
-  /// From the program of any rank: `rank` dies now. A seeded part of its frames in flight is lost.
+  /// Kills `rank` now; any rank's program may call it. Loses a seeded part of its frames in flight.
   virtual void Kill(int rank) = 0;
   /// Kills `rank` after it has made `calls` more transport calls.
   virtual void KillAfter(int rank, uint64_t calls) = 0;
   virtual bool Killed(int rank) const = 0;
-  /// `rank` gets no turn for `ns` (a stopped process); virtual, real where free-running.
+  /// Gives `rank` no turn for `ns` (a stopped process): virtual time, or real time if free-running.
   virtual void Stop(int rank, uint64_t ns) = 0;
-  /// The same after it has made `calls` more transport calls.
+  /// Stops `rank` for `ns` after it has made `calls` more transport calls.
   virtual void StopAfter(int rank, uint64_t calls, uint64_t ns) = 0;
-  /// The next frame from `source` to `destination` is damaged on its way.
+  /// Damages the next frame from `source` to `destination`.
   virtual void Damage(int source, int destination) = 0;
 };
 

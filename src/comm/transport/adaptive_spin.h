@@ -1,4 +1,4 @@
-/// Whether spinning is worth while: measured by what came of it lately.
+/// Decides whether a waiting thread should spin, by the outcome of recent spins.
 ///
 /// Layer      comm
 /// Threads    any; counts may be lost, which does not matter
@@ -9,26 +9,27 @@
 
 namespace quire::comm {
 
-/// A thread that spins where the other one needs its core, or where answers take longer, only
-/// delays both. After some spins in vain most waits go without, and one in a while tries again.
+/// The decision of one kind of wait. A thread that spins while the other one needs its core, or
+/// while answers take longer, only delays both. After some unsuccessful spins most waits do not
+/// spin; now and then one tries again.
 class AdaptiveSpin {
  public:
   explicit AdaptiveSpin(uint64_t spin_ns) : spin_ns_(spin_ns) {}
 
-  /// How long to spin in the next wait.
+  /// Returns how long to spin in the next wait.
   uint64_t BudgetNs() {
     if (spin_ns_ == 0 || failures_.load(std::memory_order_relaxed) < kFailuresMax) return spin_ns_;
     const uint32_t skipped = skipped_.load(std::memory_order_relaxed) + 1;
     skipped_.store(skipped, std::memory_order_relaxed);
     return skipped % kWaitsPerTrial == 0 ? spin_ns_ : 0;
   }
-  /// The awaited event came while spinning.
+  /// Records that the awaited event came while spinning.
   void Succeeded() {
     if (failures_.load(std::memory_order_relaxed) != 0) {
       failures_.store(0, std::memory_order_relaxed);
     }
   }
-  /// It did not come in time.
+  /// Records that it did not come in time.
   void Failed() {
     failures_.store(failures_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }

@@ -9,15 +9,15 @@
 
 namespace quire::comm {
 
-/// Naps grow with the time since something last happened: what is just coming is found soon, and an
-/// idle rank uses next to no processor time. docs/decisions/0007-waiting.md has the measurements
-/// behind the numbers.
+/// The length of naps, which grow with the time since the last activity: frames of a busy rank are
+/// found soon, and an idle rank uses almost no processor time. docs/decisions/0007-waiting.md has
+/// the measurements behind the numbers.
 class Backoff {
  public:
-  /// Something arrived or was sent.
+  /// Records that something arrived or was sent.
   void Activity() { active_.store(true, std::memory_order_relaxed); }
-  /// The nap for a thread that found nothing at `now_ns`; longer for one that another thread polls
-  /// for.
+  /// Returns the nap for a thread that found nothing at `now_ns`; longer for a thread on whose
+  /// behalf another thread polls.
   uint64_t SleepNs(uint64_t now_ns, bool is_backup);
 
  private:

@@ -13,13 +13,13 @@ namespace quire::comm {
 constexpr int kCoresMax = 1024;
 using CoreSet = std::bitset<kCoresMax>;
 
-/// The cores in a list as Linux writes it: "0-3,8". Numbers beyond kCoresMax are left out.
+/// Returns the cores in a list in the form of Linux: "0-3,8". Ignores numbers beyond kCoresMax.
 CoreSet ParseCoreList(const std::string& list);
 /// Returns this process's cores; empty if the system does not say.
 CoreSet OwnCores();
-/// How many cores' time the control group gives, rounded up; kCoresMax without a limit.
+/// Returns the control group's limit in cores, rounded up; kCoresMax if there is no limit.
 int CoreQuota();
-/// The same from the text of cpu.max.
+/// Returns the limit in the text of cpu.max, as CoreQuota.
 int ParseCoreQuota(const std::string& text);
 
 }  // namespace quire::comm

@@ -30,21 +30,21 @@ struct FrameHeader {
   uint64_t acknowledged = 0;  ///< data frames of the other direction taken so far (MPI; else 0)
 };
 
-/// Which frames a checksum belongs to.
+/// The path to which a frame's checksum is bound.
 struct FramePath {
   int source = 0;
   int destination = 0;
 };
 
-/// Writes the header of the body that already stands at `frame` + kFrameHeaderBytes.
+/// Writes the header of a body that is already at `frame` + kFrameHeaderBytes.
 void SealFrame(const FramePath& path, const FrameHeader& header, char* frame);
-/// Copies the pieces, one after another; the end.
+/// Copies the pieces in order; returns the end of the copy.
 char* JoinParts(const FrameParts& parts, char* to);
 
-/// The header of `frame`, which may be any bytes: magic, kind and size (it must fill `frame`
-/// exactly) are checked, the checksum is not. kCorruption.
+/// Returns the header of `frame`, which may be any bytes. Checks magic, kind and size (it must fill
+/// `frame` exactly), but not the checksum. kCorruption.
 Result<FrameHeader> DecodeFrameHeader(Slice frame);
-/// kCorruption unless the checksum is right for this path.
+/// Returns kCorruption unless the checksum is right for this path.
 Status VerifyFrame(const FramePath& path, const FrameHeader& header, Slice frame);
 
 }  // namespace quire::comm

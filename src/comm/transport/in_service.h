@@ -1,4 +1,5 @@
-/// Marks the threads that run the program's or the library's answer to a message at this moment.
+/// Marks threads that are running a service or callback for a message, of the program or of the
+/// library.
 ///
 /// Layer      comm
 /// Threads    each thread has a mark of its own

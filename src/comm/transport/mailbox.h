@@ -18,16 +18,16 @@
 
 namespace quire::comm {
 
-/// Counts signals by (signal, source). The first 64 different ones that lie here take no memory: no
-/// sender is given up because its signal found none.
+/// Counts of signals by (signal, source). The first 64 different ones need no memory: so no sender
+/// counts as failed because there was no memory for its signal.
 class SignalBox {
  public:
   SignalBox() : small_(kSmallCountsMax) {}
-  /// One more. false: `source` has sent so many different signals that it cannot be right. Throws
-  /// std::bad_alloc.
+  /// Adds a signal. Returns false if `source` has sent more different signals than a correct
+  /// program does. Throws std::bad_alloc.
   bool Add(int signal, int source);
   /// Takes one `signal` of each of `ranks` (as many as a rank is named) if all are there; else
-  /// takes nothing and names the first that is missing.
+  /// takes nothing and sets `missing` to the first missing rank.
   bool TakeAll(int signal, const std::vector<int>& ranks, int* missing);
 
  private:
@@ -65,24 +65,25 @@ constexpr size_t kPartFailureAt = 9;
 
 /// Holds the parts of collectives by (source, number of the part), and the notes of calls that were
 /// given up. Small parts and notes take no memory: a rank that has begun a call does not fail for
-/// want of it. A note, or a part that tells of a failure, is kept without its text if that finds no
-/// memory: its code has to be the same on all ranks.
+/// want of it. A note, or a part that reports a failure, is stored without its text if there is no
+/// memory for it: its code must be the same on all ranks.
 class CollectiveBox {
  public:
   CollectiveBox() : small_(kSmallPartsMax) {}
-  /// Keeps a part, or drops it where it belongs to a collective that this rank has left. An empty
-  /// one stands for a part that was lost for want of memory. false: `source` is further ahead than
-  /// it can be. Throws std::bad_alloc.
+  /// Stores a part, or drops it if it belongs to a collective that this rank has left. An empty
+  /// part represents one that was lost for lack of memory. Returns false if `source` is further
+  /// ahead than it can be. Throws std::bad_alloc.
   bool Add(int source, uint64_t number, Slice payload);
-  /// Takes the part out if it is there; `payload` has room for a small one.
+  /// Removes the part if it has arrived, and sets `payload`, which must have room for a small one.
   bool Take(int source, uint64_t number, std::string* payload);
-  /// Some rank gave up this call. One load if no rank has given up this or a later one.
+  /// Returns whether some rank abandoned this call. One load if no rank has abandoned this or a
+  /// later one.
   bool IsGivenUp(uint64_t call) {
     return call <= given_up_.load(std::memory_order_acquire) && FindNote(call);
   }
-  /// The note of a rank that gave it up. Without its text if there is no memory for that.
+  /// Returns the note of a rank that abandoned it; without its text if there is no memory for that.
   std::string WhyGivenUp(uint64_t call);
-  /// Parts with lower numbers are of no use any more.
+  /// Drops parts with numbers below `below`, which are no longer needed.
   void Forget(uint64_t below);
   uint64_t buffered_bytes();
 

@@ -1,4 +1,4 @@
-/// A process of this machine, as one can ask later whether it still runs.
+/// The identity of a process of this machine, by which other processes check whether it still runs.
 ///
 /// Layer      comm
 /// Threads    pure functions
@@ -15,12 +15,12 @@ struct PeerProcess {
   uint64_t start = 0;
 };
 
-/// This process.
+/// Returns this process.
 PeerProcess OwnProcess();
-/// False once it has ended. Cost: two system calls and more.
+/// Returns false once the process has ended. Cost: two or more system calls.
 bool IsRunning(const PeerProcess& process);
 
-/// The start time in the contents of /proc/<id>/stat; 0 where it cannot be read.
+/// Returns the start time in the contents of /proc/<id>/stat; 0 if it cannot be read.
 uint64_t ParseProcessStart(const char* stat, uint64_t size);
 
 }  // namespace quire::comm

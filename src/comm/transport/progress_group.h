@@ -13,14 +13,14 @@ namespace quire::comm {
 
 class ProgressGroup {
  public:
-  /// The one of the transports that poll MPI from the program's threads.
+  /// Returns the group of the transports that poll MPI from the program's threads.
   static ProgressGroup& OfMpi();
 
-  /// `poll` handles what has arrived at `member`.
+  /// Adds `member`; `poll` handles the messages that have arrived at it.
   void Join(const void* member, std::function<void()> poll);
-  /// Its poll does not run any more when this returns.
+  /// Removes `member`: its poll no longer runs when this returns.
   void Leave(const void* member);
-  /// Polls all but `member`, unless another thread does so or this one runs a service.
+  /// Polls all members except `member`, unless another thread does so or this one runs a service.
   void PollOthers(const void* member);
 
  private:

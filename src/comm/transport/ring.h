@@ -1,12 +1,11 @@
-/// A ring of bytes in shared memory from one writer to one reader. Records lie in one piece, so
-/// that they are written and read in place: where one does not fit before the end, the rest is
-/// skipped.
+/// A ring of bytes in shared memory from one writer to one reader. Records are contiguous, so that
+/// they are written and read in place: if one does not fit before the end, the rest is skipped.
 ///
 /// Layer      comm
 /// Encoding   docs/format/frame.md
 /// Threads    one writer, one reader, in different threads or processes
-/// Invariants what the other side wrote is read once, and checked before it is used: a damaged ring
-/// is an error, never a wild access
+/// Invariants values that the other side wrote are read once, and checked before use: a damaged
+/// ring is an error, never an invalid memory access
 #pragma once
 
 #include <atomic>
@@ -33,11 +32,11 @@ class RingWriter {
   /// `size` is a power of two.
   RingWriter(RingControl* control, char* data, uint64_t size)
       : control_(control), data_(data), size_(size) {}
-  /// Place for a record of `record_bytes`, at most a quarter of the ring with its header; null: no
-  /// room now; the reader will signal when there is. kCorruption, from then on: the reader's
-  /// position is impossible.
+  /// Returns memory for a record of `record_bytes`, at most a quarter of the ring with its header;
+  /// null if there is no room now (the reader will signal when there is). kCorruption, from then
+  /// on: the reader's position is impossible.
   Result<char*> Reserve(uint64_t record_bytes);
-  /// Gives the reader the record last reserved.
+  /// Makes the record that was reserved last visible to the reader.
   void Publish();
 
  private:
@@ -57,12 +56,12 @@ class RingReader {
  public:
   RingReader(RingControl* control, const char* data, uint64_t size)
       : control_(control), data_(data), size_(size) {}
-  /// The oldest record, until Pop; data() is null if there is none. Its bytes may change under the
-  /// reader's eyes if its writer is damaged: copy them before they are looked at. kCorruption: the
+  /// Returns the oldest record, valid until Pop; data() is null if there is none. A faulty writer
+  /// may change its bytes while they are read: copy them before checking them. kCorruption: the
   /// ring is damaged.
   Result<Slice> Front();
-  /// Removes the record that Front gave. true: the writer waits for room, and there is enough now
-  /// to wake it for.
+  /// Removes the record that Front returned. Returns true if the writer waits for room and there is
+  /// now enough to wake it.
   bool Pop();
 
  private:

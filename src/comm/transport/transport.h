@@ -28,7 +28,7 @@ namespace quire::comm {
 
 class ProgressGroup;
 
-/// The largest frame body a transport takes. Longer messages are split by the Exchange.
+/// The largest frame body that a transport can send. Longer messages are split by the Exchange.
 constexpr uint32_t kFrameBytesMax = 64 * 1024;
 
 /// A frame body in pieces, which are joined when it is copied.
@@ -39,16 +39,16 @@ struct FrameParts {
   size_t size() const { return header.size() + head.size() + body.size(); }
 };
 
-/// Takes what arrives.
+/// The receiver of frames and failures.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  /// A whole, verified frame. `frame` is gone after the call.
+  /// Receives a complete, verified frame. `frame` is invalid after the call.
   virtual void OnFrame(int source, Slice frame) = 0;
-  /// Frames of `source` were damaged (kCorruption), or it died or left (kPeerFailed): nothing more
-  /// comes from it.
+  /// Called if frames of `source` were damaged (kCorruption), or if it died or left (kPeerFailed):
+  /// nothing more comes from it.
   virtual void OnPeerFailed(int source, const Status& why) = 0;
-  /// TrySend to `destination` said no; it may say yes now.
+  /// Called if TrySend to `destination` returned false and may succeed now.
   virtual void OnRoom(int destination) = 0;
 };
 
@@ -70,49 +70,50 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// True where both ranks can map the same shared memory (and this transport may be used so).
+  /// Returns whether both ranks can map the same shared memory (and this transport may use it so).
   virtual bool SharesMemory(int rank) const = 0;
-  /// The largest frame body to `destination`; at most kFrameBytesMax, at least 1 KiB.
+  /// Returns the largest frame body to `destination`; at most kFrameBytesMax, at least 1 KiB.
   virtual uint32_t frame_bytes_max(int destination) const = 0;
-  /// Hands over one frame (copied once). false: no room now; OnRoom signals when to retry. Errors:
-  /// kPeerFailed.
+  /// Sends one frame (copied once). Returns false if there is no room now; OnRoom signals when to
+  /// retry. Errors: kPeerFailed.
   virtual Result<bool> TrySend(int destination, const FrameParts& frame) = 0;
-  /// Delivers what has arrived, at most `frames_max`; the count. Also returns credits and finishes
-  /// own sends. To report that a rank died or left takes no memory: after std::bad_alloc the caller
-  /// cannot know which frames are lost.
+  /// Delivers arrived frames, at most `frames_max`; returns their number. Also returns credits and
+  /// finishes own sends. Reporting that a rank died or left allocates no memory: after
+  /// std::bad_alloc the caller cannot know which frames are lost.
   virtual int Poll(FrameSink& sink, int frames_max) = 0;
-  /// A kCaller polls from now on, until CallerLeaves: arrivals wake it, where it sleeps, and not
-  /// the handler. At most one at a time.
+  /// Declares that a kCaller polls from now on, until CallerLeaves: arrivals wake it if it sleeps,
+  /// and not the handler. At most one caller at a time.
   virtual void CallerArrives() = 0;
-  /// Arrivals wake the handler again; so does what arrived and was not polled yet.
+  /// Ends CallerArrives: arrivals wake the handler again, including those that were not polled yet.
   virtual void CallerLeaves() = 0;
   /// Sleeps until something may have arrived, room may have come free, Wake(who) is or was called,
-  /// or `timeout_ns` has passed; may return early. Never spins. True where it did not sleep, since
-  /// something that is to be polled had come already.
+  /// or `timeout_ns` has passed; may return early. Never spins. Returns true if it did not sleep
+  /// because something to poll had already arrived.
   virtual bool Wait(Waiter who, uint64_t timeout_ns) = 0;
   /// Ends Wait(who), the present one or the next.
   virtual void Wake(Waiter who) = 0;
-  /// How long a thread may profitably spin for an answer here [ns]; 0 where ranks outnumber cores.
+  /// Returns how long a thread should spin for an answer here [ns]; 0 if ranks outnumber cores.
   virtual uint64_t spin_ns() const = 0;
-  /// False once the peer is known to have died or left; checks it if that is cheap. Poll then says
-  /// so.
+  /// Returns false once the peer is known to have died or left; checks it if that is cheap. Poll
+  /// then reports it.
   virtual bool Alive(int rank) = 0;
-  /// Time, for deadlines: virtual in the simulated transport.
+  /// Returns the clock for deadlines; its time is virtual in the simulated transport.
   virtual io::Clock& clock() = 0;
-  /// False: this transport's calls must all come from the threads that the program makes its calls
-  /// from (MPI below MPI_THREAD_MULTIPLE, the seeded simulation): no handler thread is started,
-  /// progress is made inside calls.
+  /// Returns false if only the program's own calling threads may use this transport (MPI below
+  /// MPI_THREAD_MULTIPLE, the seeded simulation): then no handler thread is started, and progress
+  /// is made inside calls.
   virtual bool AllowsThreads() const = 0;
-  /// If threads are not allowed: the transports whose owners poll together; null: it alone.
+  /// Returns the group of transports that are polled together if threads are not allowed; null if
+  /// it is polled alone.
   virtual ProgressGroup* progress_group() const = 0;
-  /// kInvalidArgument where the calling thread may not use this transport (MPI_THREAD_FUNNELED: all
-  /// but the main one).
+  /// Returns kInvalidArgument if the calling thread may not use this transport
+  /// (MPI_THREAD_FUNNELED: every thread except the main one).
   virtual Status CheckThread() const = 0;
-  /// "shm", "mpi", "shm+mpi", "sim", "self".
+  /// Returns "shm", "mpi", "shm+mpi", "sim" or "self".
   virtual std::string Name() const = 0;
 };
 
-/// One rank alone: no peers.
+/// Returns the transport of a single rank without peers.
 std::unique_ptr<Transport> NewSelfTransport();
 
 }  // namespace quire::comm

@@ -1,5 +1,5 @@
-/// Threads asleep until something they named happens; and the right to poll, which one thread holds
-/// at a time.
+/// Threads that sleep until a named event happens; and the right to poll, which one thread holds at
+/// a time.
 ///
 /// Layer      comm
 /// Threads    WaitSet: any. A Sleeper belongs to its thread. PollerLock: any.
@@ -18,7 +18,7 @@ class WaitSet;
 /// One waiting thread. Registers at the first Sleep, leaves when it is destroyed.
 class Sleeper {
  public:
-  /// Is woken by Notify(key).
+  /// Creates a sleeper that Notify(key) wakes.
   Sleeper(WaitSet* set, const void* key) : set_(set), key_(key) {}
   ~Sleeper();
   Sleeper(const Sleeper&) = delete;
@@ -45,10 +45,10 @@ class Sleeper {
 class WaitSet {
  public:
   explicit WaitSet(Transport* transport) : transport_(transport) {}
-  /// Wakes the threads that wait for `key`. Cheap if no thread sleeps. Call it after making true
-  /// what they wait for.
+  /// Wakes the threads that wait for `key`. Cheap if no thread sleeps. Call it after the awaited
+  /// condition has become true.
   void Notify(const void* key) { Notify(key, key); }
-  /// The threads that wait for either.
+  /// Wakes the threads that wait for either key.
   void Notify(const void* key, const void* other_key);
   /// Wakes all.
   void NotifyAll();
@@ -68,7 +68,7 @@ class WaitSet {
   Sleeper* first_ = nullptr;
 };
 
-/// A lock whose holder may be away for long (it runs services), so that most only try.
+/// A lock whose holder may keep it for long (it runs services), so that most threads only try it.
 class PollerLock {
  public:
   bool TryLock() {
@@ -76,7 +76,7 @@ class PollerLock {
     return state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire);
   }
   bool IsFree() const { return state_.load(std::memory_order_acquire) == kFree; }
-  /// Sleeps until it is free.
+  /// Locks; sleeps until the lock is free.
   void Lock();
   void Unlock();
 

@@ -15,8 +15,9 @@ namespace quire::io {
 /// higher number. (Until it has moved, output of another thread may still reach the file.)
 class FileDescriptor {
  public:
-  /// Takes over `fd`, which is close-on-exec. Negative: the call that should have made it failed,
-  /// and errno says why. Not ok() and errno EMFILE: no higher number was left; `fd` is closed.
+  /// Takes over `fd`, which is close-on-exec. If it is negative, the call that should have created
+  /// it failed, and errno contains the reason. Not ok() with errno EMFILE: no higher number was
+  /// left; `fd` is closed.
   explicit FileDescriptor(int fd) : fd_(fd < 0 || fd >= kFirst ? fd : Moved(fd)) {}
   FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
@@ -25,11 +26,13 @@ class FileDescriptor {
   }
   ~FileDescriptor();
   /// Calls open(2). Repeats the call if a signal interrupts it; if no descriptor is free, closes
-  /// idle files (io/files/descriptor_cache.h) and tries again. If not ok(), errno has the reason.
+  /// idle files (io/files/descriptor_cache.h) and tries again. If not ok(), errno contains the
+  /// reason.
   static FileDescriptor Open(const std::string& path, int flags, unsigned permissions = 0);
-  /// A second descriptor of what `fd` describes; not ok(): errno says why.
+  /// Returns a second descriptor of the same open file; if not ok(), errno contains the reason.
   static FileDescriptor Duplicate(int fd);
-  /// The two ends of a pipe, the one to read from first; not ok(), both: errno says why.
+  /// Returns the two ends of a pipe, the end for reading first; if both are not ok(), errno
+  /// contains the reason.
   static std::pair<FileDescriptor, FileDescriptor> Pipe();
   int get() const { return fd_; }
   bool ok() const { return fd_ >= 0; }
@@ -44,7 +47,7 @@ class FileDescriptor {
 };
 
 /// For the beginning of a program of our own: opens /dev/null as each of 0, 1 and 2 that is closed,
-/// so that what the program prints reaches no file that it opens. Printing still fails.
+/// so that the program's output reaches no file that it opens. Printing still fails.
 void OpenStandardStreams();
 
 }  // namespace quire::io

@@ -20,9 +20,10 @@
 
 namespace quire::io {
 
-/// Distinguishes a file from any other that has its path later. Files that exist at the same time
-/// differ in device or inode; one that was made after the first was removed may have its inode, but
-/// was born later (zeros: the file system does not record that).
+/// The identity of a file, which distinguishes it from a later file at its path. Files that exist
+/// at the same time differ in device or inode; a file that was created after the first one was
+/// removed may have the same inode, but a later birth time (zeros: the file system does not record
+/// it).
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -59,8 +60,9 @@ class CachedDescriptor {
 
   /// Returns the descriptor, after opening the file again if it was closed.
   ///
-  /// Errors  kCorruption: the path names no file any more, or another one. kIo, kOutOfMemory.
-  /// Cost    Open: two atomic additions. Closed: open(2) and two questions about the file.
+  /// Errors  kCorruption: the path names no file any more, or a different one. kIo, kOutOfMemory.
+  /// Cost    If open: two atomic additions. If closed: open(2) and two system calls that compare
+  ///         the file.
   Result<Use> Get();
   const std::string& path() const { return path_; }
 
@@ -70,11 +72,11 @@ class CachedDescriptor {
 
   Status Reopen();
   Result<FileDescriptor> OpenAgain() const;
-  // Gives the descriptor away unless a Use exists; not ok() then. Called by the cache alone.
+  // Returns the descriptor to close it; not ok() if a Use exists. Only the cache calls it.
   FileDescriptor TryClose();
 
   std::atomic<uint32_t> state_;        // kOpen, and how many Uses exist or are asked for
-  std::atomic<bool> was_used_ = true;  // since the clock's hand came by last
+  std::atomic<bool> was_used_ = true;  // since the eviction clock passed last
   int fd_;                             // changes only while kOpen is not set
   CachedDescriptor* next_ = this;      // of those that are open; by the cache's mutex
   CachedDescriptor* previous_ = this;

@@ -9,13 +9,14 @@
 
 namespace quire::io {
 
-/// The file system that holds `path`: "ext4", "nfs", "lustre", ..., or its number; "unknown".
+/// Returns the type of the file system that contains `path`: "ext4", "nfs", "lustre", ..., or its
+/// number; "unknown".
 std::string FileSystemType(const std::string& path);
-/// Whether machines share such a file system.
+/// Returns whether machines share file systems of this type.
 bool IsSharedType(const std::string& type);
-/// Whether such a file system, by statfs's number, writes each page that changes to a new place,
-/// and cannot be told otherwise: its name, else null. Room that is set aside in a file is no
-/// promise there.
+/// Returns the name of a file system (by statfs's number) that writes each changed page to a new
+/// place, and cannot be configured otherwise; null for all others. Allocated space in a file
+/// guarantees nothing there.
 const char* AlwaysWritesElsewhere(uint32_t number);
 
 }  // namespace quire::io

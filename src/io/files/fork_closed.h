@@ -12,8 +12,9 @@
 
 namespace quire::io {
 
-/// While one exists no thread of this process can fork (fork waits for it): for opening a file and
-/// locking it, so that no child inherits a descriptor that is not known here yet. Not for long.
+/// A guard: while one exists, no thread of this process can fork (fork waits for it). Used to open
+/// and lock a file, so that no child inherits a descriptor that is not registered here yet. Hold it
+/// only briefly.
 class NoFork {
  public:
   NoFork();
@@ -27,13 +28,13 @@ class NoFork {
 /// Owns a descriptor that is closed in every forked child before fork returns there.
 class ForkClosed {
  public:
-  /// Created before other programs can see the descriptor's lock: `no_fork` began before it was
-  /// opened.
+  /// Must be created before other programs can see the descriptor's lock; `no_fork` must exist
+  /// since before the descriptor was opened.
   ForkClosed(FileDescriptor fd, const NoFork& no_fork);
   ~ForkClosed();
   ForkClosed(const ForkClosed&) = delete;
   ForkClosed& operator=(const ForkClosed&) = delete;
-  /// Negative in a forked child of the process that made it.
+  /// Returns the descriptor; negative in a forked child of the process that created it.
   int get() const { return fd_.get(); }
 
  private:

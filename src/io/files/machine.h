@@ -1,5 +1,5 @@
-/// The machine around us: clock, randomness, boot id, cores, memory limits, environment variables,
-/// processes. Nothing else asks the system for these, so that simulations can stand in.
+/// The machine: clock, randomness, boot id, cores, memory limits, environment variables, processes.
+/// No other code requests these from the system, so that simulations can replace them.
 ///
 /// Layer      io
 /// Threads    any
@@ -23,38 +23,40 @@ class Clock {
 };
 Clock& RealClock();
 
-/// Seconds since 1970, for people to read: it may jump.
+/// Returns the seconds since 1970, for display: the clock may jump.
 uint64_t UnixTime();
-/// The same in nanoseconds.
+/// Returns the nanoseconds since 1970.
 uint64_t UnixTimeNs();
-/// 64 random bits from the system, for names and epochs that must not collide. Not for choices a
-/// test replays.
+/// Returns 64 random bits from the system, for names and epochs that must not collide. Not for
+/// choices that a test must be able to repeat.
 uint64_t RandomU64();
-/// This boot of this machine: changes when the page cache is lost. Never 0. (A hash of the kernel's
-/// boot id.)
+/// Returns the id of this boot of this machine: it changes when the page cache is lost. Never 0. (A
+/// hash of the kernel's boot id.)
 uint64_t BootId();
-/// Cores this process may run on.
+/// Returns the number of cores that this process may run on.
 int CoreCount();
-/// The memory this process may use: the cgroup's limit (v2, v1), or the machine's memory.
+/// Returns the memory that this process may use: the cgroup's limit (v2, v1), or the machine's
+/// memory.
 uint64_t MemoryLimitBytes();
-/// This machine and container, as far as sharing memory goes: ranks with equal ids can map each
-/// other's /dev/shm.
+/// Returns the id of this machine and container for shared memory: ranks with equal ids can map
+/// each other's /dev/shm.
 uint64_t NodeId();
-/// This machine, all its containers: files that ranks with equal ids both see, they see alike at
-/// every time.
+/// Returns the id of this machine, equal in all its containers: ranks with equal ids always see the
+/// same contents of a file that both see.
 uint64_t MachineId();
 /// "host pid 123 job 456", for lock files.
 std::string ProcessDescription();
 int ProcessId();
-/// True while a process with that id lives on this machine (and is ours to see).
+/// Returns whether a process with that id is alive on this machine (and visible to us).
 bool ProcessAlive(int pid);
-/// An environment variable.
+/// Returns the value of an environment variable.
 std::optional<std::string> Environment(const char* name);
 /// The names, sorted, of the environment variables that begin with `prefix` and are not empty.
 std::vector<std::string> EnvironmentNames(const std::string& prefix);
-/// `path` from the root, by the working directory of now; "." and ".." resolved as the kernel does.
+/// Returns `path` as an absolute path, by the current working directory; resolves "." and ".." as
+/// the kernel does.
 Result<std::string> AbsolutePath(const std::string& path);
-/// Fails where the machine is not one Quire runs on (big-endian, ...). Called once by Context.
+/// Fails if Quire does not run on this machine (big-endian, ...). Context calls it once.
 Status CheckMachine();
 /// Resident memory of this process now, and its anonymous part [bytes].
 struct MemoryUse {

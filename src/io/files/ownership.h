@@ -15,13 +15,13 @@
 
 namespace quire::io {
 
-/// FileSystem::CheckDirectory.
+/// Implements FileSystem::CheckDirectory.
 Status CheckOwnDirectory(const std::string& path);
 /// Checks a file that has been opened for writing: it belongs to this user, and its group and
-/// others may not write to it. Root may write to any user's: it repairs and cleans for others.
-/// kInvalidArgument.
+/// others may not write to it. Root may write to any user's files: it repairs and cleans for other
+/// users. kInvalidArgument.
 Status CheckOwnFile(const struct stat& info, const std::string& path);
-/// FileSystem::SoleWriter.
+/// Implements FileSystem::SoleWriter.
 Result<uint32_t> SoleWriterOf(const std::string& path);
 
 }  // namespace quire::io

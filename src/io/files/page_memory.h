@@ -1,7 +1,7 @@
 /// Memory in whole pages.
 ///
 /// Layer      io
-/// Threads    pure functions; an object is one owner's
+/// Threads    pure functions; an object belongs to one thread at a time
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace quire::io {
 /// [bytes] A page of this machine.
 uint64_t PageBytes();
 
-/// Zeroed memory that begins at a page, and ends at one. Goes with the object.
+/// Zeroed memory in whole pages. Freed with the object.
 class PageMemory {
  public:
   PageMemory() = default;
@@ -28,10 +28,10 @@ class PageMemory {
   ~PageMemory();
 
   char* data() const { return data_; }
-  /// Whole pages.
+  /// Returns its size, in whole pages [bytes].
   uint64_t bytes() const { return bytes_; }
-  /// Gives back the pages behind the first `bytes`, which are at most bytes(). Keeps them all if
-  /// the kernel cannot divide them.
+  /// Frees the pages behind the first `bytes` (at most bytes()). Keeps all pages if the kernel
+  /// cannot split the mapping.
   void Shrink(uint64_t bytes);
 
  private:
@@ -39,7 +39,8 @@ class PageMemory {
   uint64_t bytes_ = 0;
 };
 
-/// At least `bytes`, which is not 0. Pages are taken when they are first written to. kOutOfMemory.
+/// Allocates at least `bytes` (not 0). Each page takes memory when it is first written to.
+/// kOutOfMemory.
 Result<PageMemory> AllocatePages(uint64_t bytes);
 
 }  // namespace quire::io

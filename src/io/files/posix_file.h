@@ -33,7 +33,7 @@ class PosixFile : public File {
 
   /// Allocates [offset, offset + size) only; no thread may store to it meanwhile.
   Status AllocateRange(uint64_t offset, uint64_t size);
-  /// The same for file systems that cannot set room aside: writes what is there already.
+  /// Allocates on file systems that cannot allocate space: writes the existing bytes again.
   Status AllocateByWriting(uint64_t offset, uint64_t size);
 
  private:

@@ -1,4 +1,5 @@
-/// Small files that the kernel makes up (/proc, /sys): read whole, searched for numbers.
+/// Small files that the kernel generates (/proc, /sys): reading them whole, and finding numbers in
+/// them.
 ///
 /// Layer      io (internal)
 /// Threads    pure functions
@@ -9,13 +10,14 @@
 
 namespace quire::io {
 
-/// The contents (at most 64 KiB); empty where the file is not there or cannot be read.
+/// Returns the contents (at most 64 KiB); empty if the file is absent or cannot be read.
 std::string ReadProcFile(const std::string& path);
 
-/// The number after the line's label, as in ProcField(text, "MemTotal:"); 0 if there is none.
+/// Returns the number after the line's label, as in ProcField(text, "MemTotal:"); 0 if there is
+/// none.
 uint64_t ProcField(const std::string& text, const std::string& label);
 
-/// MemoryLimitBytes() as read from the tree below `root` ("" is the real one): for tests.
+/// Returns MemoryLimitBytes() as read from the tree below `root` ("" is the real one): for tests.
 uint64_t MemoryLimitBytesUnder(const std::string& root);
 
 }  // namespace quire::io

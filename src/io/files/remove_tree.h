@@ -11,7 +11,7 @@
 
 namespace quire::io {
 
-/// FileSystem::RemoveSome.
+/// Implements FileSystem::RemoveSome.
 Result<bool> RemoveSomeAt(const std::string& directory, size_t* most);
 
 }  // namespace quire::io

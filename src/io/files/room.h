@@ -1,4 +1,4 @@
-/// Setting room aside in a file, so that later stores into it cannot fail for lack of it.
+/// Allocation of space in a file, so that later stores into it cannot fail for lack of space.
 ///
 /// Layer      io (internal)
 /// Threads    pure functions
@@ -8,10 +8,10 @@
 
 namespace quire::io {
 
-/// fallocate(2) of [offset, offset + size), in pieces if signals interrupt it: tmpfs before Linux
-/// 6.9 gives up a call at any signal and takes back what that call had set aside, so that one call
-/// for all of it never ends under a profiler's timer. Returns 0, or errno. EINTR: not even small
-/// pieces were set aside in kInterruptionsMax attempts one after another.
+/// Calls fallocate(2) for [offset, offset + size), in pieces if signals interrupt it: tmpfs before
+/// Linux 6.9 aborts a call at any signal and undoes its allocation, so that a single call for
+/// everything never ends under a profiler's timer. Returns 0, or errno. EINTR: not even small
+/// pieces were allocated in kInterruptionsMax consecutive attempts.
 int SetAside(int fd, uint64_t offset, uint64_t size);
 
 constexpr int kInterruptionsMax = 1000;

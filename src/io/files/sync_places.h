@@ -10,8 +10,8 @@
 
 namespace quire::io {
 
-/// Returns what `sync` returns. A mapping's syncs have no place here: those who ask for them have
-/// one of their own.
+/// Calls `sync` between two sync points and returns its result. Not for syncs of a mapping: their
+/// callers have sync points of their own.
 template <typename SyncFn>
 Status AtFileSync(const SyncFn& sync) {
   base::SyncPoint("io.sync.file.before");

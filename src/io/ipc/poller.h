@@ -21,11 +21,11 @@ class Poller {
   /// to. `once`: it stays silent after that until Rearm.
   Status Add(int fd, uint64_t token, bool once = false);
   Status Rearm(int fd, uint64_t token, bool writable = false);
-  /// Nothing more of it. To be called before it is closed.
+  /// Stops reporting `fd`. Must be called before `fd` is closed.
   void Remove(int fd);
-  /// The tokens of what has something to say; empty: nothing in `timeout_ms`, or Wake was called.
+  /// Returns the tokens of the ready descriptors; none if `timeout_ms` passed or Wake was called.
   Result<std::vector<uint64_t>> Wait(uint64_t timeout_ms);
-  /// Ends the Wait of now, or the next.
+  /// Ends the current Wait, or the next one.
   void Wake();
 
  private:
@@ -35,8 +35,8 @@ class Poller {
   FileDescriptor wake_;
 };
 
-/// From now on SIGTERM, SIGINT and SIGPIPE end nothing, in threads that are started later neither:
-/// the descriptor can be read once one of the first two has come.
+/// Makes SIGTERM, SIGINT and SIGPIPE no longer end the program, also in threads that are started
+/// later. Returns a descriptor that becomes readable when SIGTERM or SIGINT arrives.
 Result<FileDescriptor> StopSignals();
 
 }  // namespace quire::io

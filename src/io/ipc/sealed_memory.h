@@ -1,5 +1,5 @@
-/// Memory without a name that one process makes and hands to another over a local connection. Its
-/// size is sealed: neither can pull pages away from under the other.
+/// Unnamed memory that one process creates and passes to another over a local connection. Its size
+/// is sealed: neither process can remove pages that the other uses.
 ///
 /// Layer      io
 /// Threads    the words are the users' business
@@ -15,9 +15,9 @@ namespace quire::io {
 
 class SealedMemory {
  public:
-  /// `size` zero bytes.
+  /// Creates memory of `size` zero bytes.
   static Result<std::unique_ptr<SealedMemory>> Create(uint64_t size);
-  /// Maps memory that another process created. kCorruption: it has not `size` bytes, or is not
+  /// Maps memory that another process created. kCorruption: its size is not `size`, or it is not
   /// sealed.
   static Result<std::unique_ptr<SealedMemory>> Map(FileDescriptor fd, uint64_t size);
   ~SealedMemory();

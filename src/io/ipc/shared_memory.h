@@ -1,6 +1,7 @@
-/// Memory that the ranks of a node share: made by one, opened by name by the others, unlinked once
-/// all have it, so that no death leaves it behind. Allocated up front: a full /dev/shm is kNoSpace
-/// here, never SIGBUS later. Futexes on words in it wake sleepers of other processes.
+/// Memory that the ranks of a node share: one rank creates it, the others open it by name, and it
+/// is unlinked once all have opened it, so that no death leaves it behind. Allocated up front: a
+/// full /dev/shm is kNoSpace here, never SIGBUS later. Futexes on words in it wake sleepers of
+/// other processes.
 ///
 /// Layer      io
 /// Threads    the words are the users' business; create, open, unlink: any thread
@@ -18,12 +19,12 @@ namespace quire::io {
 
 class SharedMemory {
  public:
-  /// A new region of `size` zero bytes, 0600, named with the user and randomness. Room is set aside
-  /// for the first `room` bytes; the rest is for SetAside.
+  /// Creates a region of `size` zero bytes, 0600, whose name contains the user and random bits.
+  /// Allocates memory for the first `room` bytes; SetAside allocates the rest.
   ///
-  /// Errors  kNoSpace: there is none for `size` bytes at this moment. kIo, kOutOfMemory.
+  /// Errors  kNoSpace: there is currently no memory for `size` bytes. kIo, kOutOfMemory.
   static Result<std::unique_ptr<SharedMemory>> Create(uint64_t size, uint64_t room = UINT64_MAX);
-  /// A region of this process alone (simulation; no name): same use, no file.
+  /// Creates a region of this process alone, without a name or file (for simulations).
   static Result<std::unique_ptr<SharedMemory>> CreatePrivate(uint64_t size);
   enum class Access { kRead, kReadWrite };
   /// Maps another process's region. kInvalidArgument: it belongs to another user, or is smaller
@@ -37,8 +38,8 @@ class SharedMemory {
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  /// Sets room aside for [offset, offset + size), before it is stored to. By its creator. Again:
-  /// does nothing.
+  /// Allocates memory for [offset, offset + size) before it is stored to. Only the creator may call
+  /// it. A repeated call does nothing.
   ///
   /// Errors  kNoSpace, kIo.
   Status SetAside(uint64_t offset, uint64_t size);
@@ -46,7 +47,7 @@ class SharedMemory {
   char* data() const { return data_; }
   uint64_t size() const { return size_; }
   const std::string& name() const { return name_; }
-  /// Takes the name away; mappings stay. Idempotent.
+  /// Removes the name; mappings stay. Idempotent.
   void Unlink();
 
  private:
@@ -55,11 +56,11 @@ class SharedMemory {
   uint64_t size_ = 0;
   std::string name_;
   bool owner_ = false;
-  FileDescriptor fd_{-1};  // while not all room is set aside
+  FileDescriptor fd_{-1};  // open until all memory is allocated
 };
 
-/// The directory of this user for `purpose` in shared memory: "/dev/shm/quire-<purpose>-<user>". It
-/// is not made.
+/// Returns this user's directory for `purpose` in shared memory: "/dev/shm/quire-<purpose>-<user>".
+/// Does not create it.
 std::string UserDirectory(const std::string& purpose);
 
 /// Sleeps while *word == expected, until FutexWake or `timeout_ns` from now; may return early.

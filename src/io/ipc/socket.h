@@ -22,15 +22,15 @@ namespace quire::io {
 /// host may be a name. A peer that closes or resets its end is kPeerFailed.
 class Socket {
  public:
-  /// Port 0: any free port (LocalAddress returns it).
+  /// Listens at `address`. Port 0: any free port (LocalAddress returns it).
   ///
   /// Errors  kInvalidArgument: the address is invalid, or its name is unknown. kPeerFailed: the
   ///         name server does not answer. kBusy: another process listens there.
   static Result<Socket> ListenTcp(const std::string& address);
   /// Errors  as of ListenTcp; kPeerFailed, kTimedOut: no process accepts the connection
   static Result<Socket> ConnectTcp(const std::string& address, uint64_t deadline_ns);
-  /// At `directory`/`name`, 0600; what an earlier process left there goes. Paths may be as long as
-  /// paths are.
+  /// Listens at `directory`/`name`, 0600; removes a socket that an earlier process left there. The
+  /// path may be longer than a socket address allows.
   static Result<Socket> ListenLocal(const std::string& directory, const std::string& name);
   /// kNotFound: no process listens there.
   static Result<Socket> ConnectLocal(const std::string& directory, const std::string& name);
@@ -38,20 +38,22 @@ class Socket {
   /// Returns the next connection; kNotFound: there is none at the moment. kOutOfMemory: no
   /// descriptors are left.
   Result<Socket> Accept();
-  /// Up to `size` bytes that are there; 0: none at this moment.
+  /// Reads up to `size` bytes that have arrived; returns 0 if there are none at the moment.
   Result<size_t> ReadSome(char* to, size_t size);
-  /// As much of `bytes` as goes; 0: nothing at this moment.
+  /// Writes as much of `bytes` as possible; returns 0 if nothing can be written at the moment.
   Result<size_t> WriteSome(Slice bytes);
-  /// All of it, or kTimedOut. Large pieces do not wake the one who waits for each packet.
+  /// Reads `size` bytes, or returns kTimedOut. During large reads the waiting thread is not woken
+  /// for each packet.
   Status ReadAll(char* to, size_t size, uint64_t deadline_ns);
   Status WriteAll(Slice head, Slice body, uint64_t deadline_ns);
-  /// Whether the peer has closed its end, or died.
+  /// Returns whether the peer has closed its end, or died.
   bool PeerGone() const;
 
   Result<std::string> LocalAddress() const;
-  /// The host at the other end, without its port.
+  /// Returns the host at the other end, without its port.
   Result<std::string> PeerHost() const;
-  /// The user that the process at the other end of a local connection ran as when it came.
+  /// Returns the user as which the process at the other end of a local connection ran when it
+  /// connected.
   Result<uint32_t> PeerUser() const;
   /// Sends SIGTERM to the process that listens at the other end of a local connection: the kernel
   /// identifies it, so that no other process that has reused its number is hit.
