@@ -68,22 +68,22 @@ namespace quire::api {
 /// Returns the code of `status`; if it is a failure, its sentence becomes this thread's message.
 int CodeOf(const Status& status);
 
-/// A null where something must be.
+/// Returns kInvalidArgument: the argument `name` is null.
 Status NullArgument(const char* name);
 
-/// Copies a text of the program; kInvalidArgument if there is none, with what it is called.
+/// Copies a text of the program; kInvalidArgument, with the argument's name, if it is null.
 Status CopyText(const char* text, const char* name, std::string* to);
 
 /// Returns a copy of `bytes` for the program, followed by a NUL; null if there is no memory.
 char* CopyOut(Slice bytes);
 
-/// CopyOut into `*text`.
+/// Sets `*text` to CopyOut(bytes).
 Status GiveText(Slice bytes, char** text);
 
-/// A handle of `made` into `*iter`, unless it failed to begin.
+/// Sets `*iter` to a handle of `made`, unless its creation failed.
 Status GiveIterator(std::unique_ptr<LocalIterator> made, quire_iter** iter);
 
-/// Bytes of the program. A null is an empty slice where the size is 0.
+/// Returns bytes of the program as a Slice. A null pointer with size 0 is an empty slice.
 inline Slice Bytes(const void* bytes, size_t size) {
   return Slice(static_cast<const char*>(bytes), bytes == nullptr ? 0 : size);
 }
@@ -101,7 +101,7 @@ int Guarded(const Body& body) {
 /// Returns the database of a handle; kInvalidArgument: it is null or closed.
 Result<Database*> DatabaseOf(const quire_db* db);
 
-/// Guarded, with the database behind `db`.
+/// Runs `body` as Guarded, with the database of `db`.
 template <typename Body>
 int WithDatabase(const quire_db* db, const Body& body) {
   return Guarded([&]() -> Status {
@@ -110,7 +110,7 @@ int WithDatabase(const quire_db* db, const Body& body) {
   });
 }
 
-/// Guarded, with the object of a handle.
+/// Runs `body` as Guarded, with the object of a handle.
 template <typename Handle, typename Body>
 int With(Handle* handle, const Body& body) {
   return Guarded([&]() -> Status {

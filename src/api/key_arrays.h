@@ -1,4 +1,4 @@
-/// Arrays of keys, or of values, as programs in C give them: pointers and sizes.
+/// Arrays of keys or values from C programs: pointers and sizes.
 ///
 /// Layer      api
 /// Threads    pure functions
@@ -11,13 +11,13 @@
 
 namespace quire::api {
 
-/// What is wrong with `count` keys that a program gives with their sizes.
+/// Checks `count` keys that a program passes with their sizes.
 inline Status CheckArrays(size_t count, const void* const* keys, const size_t* key_sizes) {
   if (count > 0 && (keys == nullptr || key_sizes == nullptr)) return NullArgument("keys");
   return Status();
 }
 
-/// They, checked.
+/// Returns the keys, which must have been checked.
 inline std::vector<Slice> SlicesOf(size_t count, const void* const* keys, const size_t* key_sizes) {
   std::vector<Slice> list;
   list.reserve(count);

@@ -8,8 +8,8 @@
 
 namespace quire::api {
 
-/// Installs a sink on standard error where QUIRE_LOG is error, warning, info or debug, and
-/// the program has installed none. Once per process. kInvalidArgument: it is something else.
+/// Installs a sink on standard error if QUIRE_LOG is error, warning, info or debug, and the program
+/// has installed none. Does this once per process. kInvalidArgument: QUIRE_LOG has another value.
 Status InstallLogSink();
 
 }  // namespace quire::api

@@ -10,7 +10,7 @@
 
 namespace quire::api {
 
-/// Returns memory for a get; null if there is none. A NUL stands behind the bytes.
+/// An allocator that returns memory for a get; null if there is none. A NUL follows the bytes.
 class MallocPlace {
  public:
   MallocPlace() = default;
@@ -26,7 +26,7 @@ class MallocPlace {
   }
   size_t size() const { return size_; }
   const char* bytes() const { return bytes_; }
-  /// The program's from now on.
+  /// Returns the memory, which the program must free from now on.
   char* Release() { return std::exchange(bytes_, nullptr); }
 
  private:

@@ -1,4 +1,4 @@
-/// The doors through which programs come in: one rank alone, and the ranks of a communicator.
+/// The entry points that open a Context: for one rank alone, and for the ranks of a communicator.
 ///
 /// Layer      api
 /// Threads    collective
@@ -11,8 +11,9 @@
 
 namespace quire::api {
 
-/// As Context::OpenSerial and OpenContext. The path takes no memory outside of the call, where a
-/// rank without it would leave the others waiting.
+/// Opens a context as Context::OpenSerial (OpenAlone) or OpenContext (OpenTogether). The path is a
+/// Slice, because copying it outside of the call could fail for lack of memory on one rank and
+/// leave the other ranks waiting.
 Result<std::unique_ptr<Context>> OpenAlone(Slice repository, const ContextOptions& options);
 Result<std::unique_ptr<Context>> OpenTogether(int communicator, Slice repository,
                                               const ContextOptions& options);

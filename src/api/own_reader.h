@@ -1,5 +1,5 @@
-/// A stream's reader for the program that opened it: in a forked child its calls fail, and so do
-/// those of its views that return a Status.
+/// A stream's reader for the process that opened it: in a forked child its calls fail, and so do
+/// calls of its views that return a Status.
 ///
 /// Layer      api
 /// Threads    those of StreamReader

@@ -1,4 +1,4 @@
-/// The forms in which the C interface takes and gives what streams are made of.
+/// Conversions between the C interface's forms of stream data and Quire's.
 ///
 /// Layer      api
 /// Threads    pure functions
@@ -14,16 +14,17 @@
 
 namespace quire::api {
 
-/// kInvalidArgument: `rank` is larger than MPI has them, as Fortran's negative ones become.
+/// Returns kInvalidArgument if `rank` is larger than MPI's ranks can be (a negative rank of Fortran
+/// becomes such a number).
 inline Status CheckRank(uint32_t rank) {
   if (rank <= INT32_MAX) return Status();
   return Status(Code::kInvalidArgument,
                 "there is no rank " + std::to_string(static_cast<int32_t>(rank)));
 }
-/// The shape that a program gives for an object; null: bytes.
+/// Returns the shape that a program passes for an object; null means bytes.
 Result<StreamShape> ShapeOf(const quire_stream_shape* shape);
 quire_stream_version VersionOf(const StreamVersion& version);
-/// `texts` in one piece of memory for the program to free, a NUL behind each.
+/// Copies `texts`, each followed by a NUL, into one piece of memory, which the program frees.
 Status GiveTexts(const std::vector<std::string>& texts, quire_bytes** given, size_t* count);
 
 }  // namespace quire::api

@@ -1,4 +1,4 @@
-/// The two forms in which the C interface gives a value: memory of its own, or a buffer.
+/// The two forms in which the C interface returns a value: in allocated memory, or in a buffer.
 ///
 /// Layer      api
 /// Threads    as the source
@@ -12,8 +12,8 @@
 
 namespace quire::api {
 
-/// The value of `key` in `source` (a Database or a DatabaseReader), in memory for the program to
-/// free.
+/// Returns the value of `key` in `source` (a Database or a DatabaseReader), in memory that the
+/// program frees.
 template <typename Source>
 Status GiveValue(Source& source, Slice key, void** value, size_t* value_size) {
   if (value == nullptr || value_size == nullptr) return NullArgument("value or value_size");
@@ -24,7 +24,7 @@ Status GiveValue(Source& source, Slice key, void** value, size_t* value_size) {
   return Status();
 }
 
-/// The same into `buffer`; its size also where it does not fit.
+/// Copies the value into `buffer`; sets its size even if it does not fit.
 template <typename Source>
 Status FillBuffer(Source& source, Slice key, void* buffer, size_t capacity, size_t* value_size) {
   if (value_size == nullptr || (buffer == nullptr && capacity > 0)) {

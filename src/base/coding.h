@@ -32,7 +32,7 @@ void PutFixed(std::string* to, T value) {
 void PutVarint(std::string* to, uint64_t value);
 /// Appends a varint length and the bytes.
 void PutLengthPrefixed(std::string* to, Slice bytes);
-/// The number of bytes PutVarint would append.
+/// Returns the number of bytes that PutVarint would append.
 int VarintSize(uint64_t value);
 /// Writes a varint at `to`, which has room for 10 bytes; returns the end.
 char* EncodeVarint(char* to, uint64_t value);
@@ -52,7 +52,7 @@ class ByteReader {
     return true;
   }
   bool Varint(uint64_t* value);
-  /// Exactly `size` bytes, as a view into the input.
+  /// Reads exactly `size` bytes, as a view into the input.
   bool Bytes(uint64_t size, Slice* bytes);
   bool LengthPrefixed(Slice* bytes);
   bool ok() const { return ok_; }
@@ -63,8 +63,8 @@ class ByteReader {
   bool ok_ = true;
 };
 
-/// The first 8 bytes of `key` as a big-endian number, zero-padded: compares like the bytes do, ties
-/// undecided.
+/// Returns the first 8 bytes of `key` as a big-endian number, zero-padded: numbers compare like the
+/// bytes, except that different keys may have equal numbers.
 uint64_t KeyPrefix(Slice key);
 
 }  // namespace quire::base

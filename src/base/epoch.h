@@ -1,5 +1,5 @@
 /// Epoch-based reclamation: readers of shared pointers take no lock and touch no shared counter;
-/// what writers unlink is freed once no reader can still see it.
+/// objects that writers unlink are freed once no reader can still see them.
 ///
 /// Layer      base
 /// Threads    all functions from any thread. Guards nest. A guard must not be held across a wait.
@@ -13,7 +13,8 @@
 
 namespace quire::base {
 
-/// While one lives, nothing that was reachable at its construction is freed. Cost: some 3 ns.
+/// A guard: while one exists, nothing that was reachable at its construction is freed. Cost: about
+/// 3 ns.
 class EpochGuard {
  public:
   EpochGuard();
@@ -26,11 +27,11 @@ struct EpochRetired {
   uint64_t epoch = 0;  ///< set when it is retired
   std::function<void()> reclaim;
 };
-/// A list of one, which is made before its object is unlinked: afterwards nothing may fail, or
-/// nobody would free the object.
+/// Returns a list of one element, for EpochRetire. Call it before the object is unlinked: after
+/// that nothing may fail, or the object would never be freed.
 std::list<EpochRetired> EpochPrepare(std::function<void()> reclaim);
-/// Runs `reclaim` of each once no guard can see the objects: on some later Retire, Collect or
-/// Synchronize call, on that thread, which may hold guards and locks of its own. Reclaimers may
+/// Runs `reclaim` of each element once no guard can see the objects: in some later Retire, Collect
+/// or Synchronize call, on its thread, which may hold guards and locks of its own. Reclaimers may
 /// retire more. They throw nothing.
 void EpochRetire(std::list<EpochRetired> objects) noexcept;
 /// Frees what can be freed now. Cost: one scan of the threads' slots.
@@ -39,7 +40,7 @@ void EpochCollect();
 /// objects retired before the call have run, on this thread or another. The caller must hold no
 /// guard and not be a reclaimer.
 void EpochSynchronize();
-/// Whether this thread may call it now.
+/// Returns whether this thread may call EpochSynchronize now.
 bool EpochMaySynchronize();
 
 }  // namespace quire::base

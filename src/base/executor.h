@@ -19,33 +19,34 @@ class Executor {
   /// Queues `job`; it runs once, later, never inside this call. Bounded use: a client keeps at most
   /// one job per kind queued.
   virtual void Schedule(std::function<void()> job) = 0;
-  /// The same for a job that may take seconds or more: it calls RunWaiting() now and then.
+  /// Queues a job that may take seconds or more; the job calls RunWaiting() from time to time.
   virtual void ScheduleLong(std::function<void()> job) { Schedule(std::move(job)); }
-  /// Called within a long job, without locks: runs the other jobs that wait for a thread at this
-  /// moment. So a client's merge keeps no other client from its work, even if there is but one
-  /// thread. A long job runs so within one other at most; it does but what cannot wait. A
-  /// deterministic executor runs none.
+  /// Runs the other jobs that wait for a thread at this moment; a long job calls it, without locks.
+  /// So a client's merge does not delay other clients, even with a single thread. A long job runs
+  /// inside at most one other long job, and then does only what cannot wait. A deterministic
+  /// executor runs no jobs here.
   virtual void RunWaiting() {}
   /// Returns the number of long jobs that the calling thread is in: above 1, the innermost one runs
   /// inside RunWaiting() of another.
   virtual int LongJobs() const { return 0; }
-  /// Called by a thread that is about to wait for background work: a deterministic executor runs
-  /// one queued job and answers true; a thread pool answers false (its threads are on it) and the
-  /// caller sleeps.
+  /// Called by a thread that is about to wait for background work. A deterministic executor runs
+  /// one queued job and returns true; a thread pool returns false, because its own threads run the
+  /// jobs, and the caller sleeps.
   virtual bool RunOne() = 0;
-  /// Waits until no job is queued or running; a deterministic executor runs them. Takes no memory.
-  /// Not from within a job.
+  /// Waits until no job is queued or running; a deterministic executor runs them. Allocates no
+  /// memory. Must not be called from a job.
   virtual void WaitIdle() = 0;
-  /// Threads that run jobs beside their callers: none of a deterministic one.
+  /// Returns the number of threads that run jobs; 0 for a deterministic executor.
   virtual int thread_count() const = 0;
 };
 
-/// A pool of `thread_count` threads that sleep when idle. Destruction finishes the queued jobs
-/// first.
+/// Creates a pool of `thread_count` threads that sleep when idle. Its destruction finishes the
+/// queued jobs first.
 ///
-/// Errors     kOutOfMemory  The system refused a thread; none of the pool is left.
+/// Errors     kOutOfMemory  The system refused a thread; no thread of the pool remains.
 Result<std::unique_ptr<Executor>> NewThreadPool(int thread_count, const char* name);
-/// Runs jobs only inside RunOne(), in FIFO order: same calls, same interleaving.
+/// Creates an executor that runs jobs only inside RunOne(), in FIFO order: the same calls give the
+/// same interleaving.
 std::unique_ptr<Executor> NewManualExecutor();
 
 }  // namespace quire::base

@@ -16,16 +16,16 @@ namespace internal {
 extern std::atomic<uint32_t> fork_generation;
 }  // namespace internal
 
-/// How many forks lie between the process that loaded Quire and this one. An object remembers the
-/// number at its creation; if the number differs later, the caller is a forked child. One relaxed
-/// load, no system call (getpid is one). A child made by a bare clone(2) is not noticed: fork
-/// handlers do not run in it.
+/// Returns the number of forks between the process that loaded Quire and this one. An object
+/// remembers the number at its creation; if the number differs later, the caller is a forked child.
+/// One relaxed load, no system call (getpid is one). A child created by a bare clone(2) is not
+/// detected, because fork handlers do not run in it.
 inline uint32_t ForkGeneration() {
   return internal::fork_generation.load(std::memory_order_relaxed);
 }
 
-/// kInvalidArgument with a sentence that says what a forked child must do instead. `what` names the
-/// object: "database \"a\"".
+/// Returns kInvalidArgument with a sentence that says what a forked child must do instead. `what`
+/// names the object: "database \"a\"".
 Status InForkedChild(const char* what);
 
 }  // namespace quire::base

@@ -1,7 +1,7 @@
 /// The behaviour of Quire's objects in a forked child of the process that created them: calls fail,
 /// and destructors leave the object's parts as they are. The child has a copy of their memory, but
-/// none of their threads; a mutex may be held, or a condition waited for, by a thread that it does
-/// not have.
+/// none of their threads; a thread that does not exist in the child may hold a mutex or wait for a
+/// condition.
 ///
 /// Layer      base
 /// Threads    any
@@ -16,14 +16,14 @@
 
 namespace quire::base {
 
-/// Remembers the process that made an object.
+/// The process that created an object.
 class OwnProcess {
  public:
-  /// True in a forked child. One load.
+  /// Returns true in a forked child. Cost: one load.
   bool forked() const { return generation_ != ForkGeneration(); }
-  /// True unless the caller is a forked child, or inside a function that Quire called.
+  /// Returns true unless the caller is a forked child, or inside a function that Quire called.
   bool MayCall() const { return !forked() && !InProgramCall(); }
-  /// kInvalidArgument unless MayCall(); `what` names the object: "the database".
+  /// Returns kInvalidArgument unless MayCall(); `what` names the object: "the database".
   Status Check(const char* what) const {
     if (forked()) return InForkedChild(what);
     return CheckNoProgramCall(what);
@@ -42,8 +42,8 @@ struct Left {
 void Leave(Left* part);
 }  // namespace internal
 
-/// Moves `parts` to where they stay until the process ends, so that their destructors do not run.
-/// For destructors in a forked child; without memory for it the child ends.
+/// Moves `parts` to memory that stays until the process ends, so that their destructors do not run.
+/// For destructors in a forked child; if there is no memory for this, the child ends.
 template <typename... Parts>
 void LeaveInChild(Parts&... parts) {
   const auto leave = []<typename Part>(Part& part) {

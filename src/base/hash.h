@@ -12,9 +12,10 @@
 
 namespace quire::base {
 
-/// The hash of a key: picks the owner rank, the Bloom filter's bits, the index slot. Seed 0.
+/// Returns the hash of a key, which determines the owner rank, the Bloom filter's bits and the
+/// index slot. Seed 0.
 uint64_t HashKey(Slice key);
-/// The rank, of `rank_count`, that the hash of a key picks where the program gives no partitioner.
+/// Returns the rank, of `rank_count`, that owns a key with this hash if there is no partitioner.
 /// The hash is mixed again first, so that the keys of one rank still differ in all bits of their
 /// hashes, and its index slots are used evenly for any number of ranks.
 inline int OwnerOf(uint64_t hash, int rank_count) {
@@ -22,9 +23,9 @@ inline int OwnerOf(uint64_t hash, int rank_count) {
   return static_cast<int>((spread >> 32) * static_cast<uint64_t>(rank_count) >> 32);
 }
 
-/// [bytes] What HashBlocks hashes.
+/// [bytes] The size of a block of HashBlocks.
 constexpr size_t kHashedBlockBytes = 256;
-/// HashKey of each of `count` blocks of kHashedBlockBytes, one behind another.
+/// Sets `hashes` to HashKey of each of `count` contiguous blocks of kHashedBlockBytes.
 void HashBlocks(const char* data, size_t count, uint64_t* hashes);
 
 /// The kind of data that a checksum protects. It is part of the seed, so that a block of another
@@ -51,13 +52,13 @@ enum class ChecksumKind : uint8_t {
   kLogBegun = 19,
 };
 
-/// The seed that binds a checksum to a kind, a file's identity and an offset in it.
+/// Returns the seed that binds a checksum to a kind, a file's identity and an offset in it.
 uint64_t ChecksumSeed(ChecksumKind kind, uint64_t file_id, uint64_t offset);
 
-/// The checksum of `data` under `seed`.
+/// Returns the checksum of `data` under `seed`.
 uint64_t Checksum(Slice data, uint64_t seed);
 
-/// The Checksum of bytes that come piece by piece.
+/// A Checksum that is computed over pieces of data in order.
 class PiecewiseChecksum {
  public:
   explicit PiecewiseChecksum(uint64_t seed);
@@ -69,8 +70,8 @@ class PiecewiseChecksum {
   alignas(64) unsigned char state_[kStateBytes];  // XXH3's
 };
 
-/// The checksum of `head`, `key`, `value` one after another: what a log record needs, without a
-/// copy.
+/// Returns the checksum of `head`, `key` and `value` in this order, without copying them: for a log
+/// record.
 uint64_t ChecksumParts(Slice head, Slice key, Slice value, uint64_t seed);
 
 }  // namespace quire::base

@@ -1,5 +1,5 @@
-/// A key with its hash, which is taken once in a call and travels with it: to the rule that picks
-/// the owner, to caches, indexes and filters.
+/// A key with its hash, which is computed once in a call and passed on with the key: to the
+/// partitioner, caches, indexes and filters.
 ///
 /// Layer      base
 /// Threads    pure
@@ -14,7 +14,7 @@
 namespace quire::base {
 
 struct HashedKey {
-  /// Takes the hash. A key in any form that is a Slice is given as it is.
+  /// Computes the hash. Implicit, so that any key that converts to a Slice can be passed directly.
   template <typename Key>
     requires std::convertible_to<const Key&, Slice>
   HashedKey(const Key& of)  // NOLINT(google-explicit-constructor)

@@ -1,4 +1,4 @@
-/// The library's only voice, from inside: the callback that quire::SetLogSink installed.
+/// The library's only output: calls the sink that quire::SetLogSink installed.
 ///
 /// Layer      base
 /// Threads    any
@@ -10,10 +10,9 @@
 
 namespace quire::base {
 
-/// Hands one line to the sink, if there is one. The text is built by the caller only if
-/// LogEnabled().
+/// Passes one line to the sink, if there is one. The caller builds the text only if LogEnabled().
 void Log(LogLevel level, const std::string& text);
-/// The same for places that must not throw: the line is dropped if there is no memory for it.
+/// Logs in places that must not throw: drops the line if there is no memory for it.
 void Log(LogLevel level, const char* text) noexcept;
 bool LogEnabled();
 

@@ -11,11 +11,10 @@
 
 namespace quire::base {
 
-/// kOutOfMemory. Takes no memory.
+/// Returns kOutOfMemory. Allocates no memory.
 Status OutOfMemory();
 
-/// Returns the result of `body`, a Status or a Result; OutOfMemory() where it throws
-/// std::bad_alloc.
+/// Returns the result of `body`, a Status or a Result; OutOfMemory() if it throws std::bad_alloc.
 template <typename Body>
 auto OrOutOfMemory(const Body& body) -> decltype(body()) {
   try {
@@ -25,8 +24,8 @@ auto OrOutOfMemory(const Body& body) -> decltype(body()) {
   }
 }
 
-/// Returns a failure with the text that `text()` makes; without memory for that its code alone,
-/// since the other ranks hear this code, too.
+/// Returns a failure with the text that `text()` returns; without a text if there is no memory for
+/// it. The code never changes, because the other ranks receive it, too.
 template <typename Text>
 Status Failure(Code code, const Text& text) {
   try {

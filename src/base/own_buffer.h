@@ -1,4 +1,4 @@
-/// The memory that a get puts its value into: Quire's own, or the program's.
+/// The memory for the value of a get: Quire's own, or the program's.
 ///
 /// Layer      base
 /// Threads    any
@@ -15,8 +15,8 @@
 
 namespace quire::base {
 
-/// An allocator of Quire's own, as Into is. It neither blocks nor calls Quire, so a get may call it
-/// where it holds an EpochGuard or a lock. Keeps a reference to `function`.
+/// An allocator of Quire's own, like Into. It neither blocks nor calls Quire, so a get may call it
+/// while it holds an EpochGuard or a lock. Keeps a reference to `function`.
 class OwnBuffer {
  public:
   template <typename Function>
@@ -35,9 +35,9 @@ inline bool IsOwn(const BufferAllocator& allocate) {
   return allocate.target<OwnBuffer>() != nullptr || allocate.target<Into>() != nullptr;
 }
 
-/// Runs `get(allocate)` if `allocate` is Quire's own. A function of the program may block: other
-/// ranks and the memory that they wait for would wait for it. So the value comes into memory of
-/// Quire first, and is copied outside of all guards and locks.
+/// Runs `get(allocate)` if `allocate` is Quire's own. An allocator of the program may block, and
+/// would then delay other ranks and the reclamation of memory. So in that case the value is stored
+/// in Quire's memory first, and copied outside of all guards and locks.
 template <typename Get>
 Status GetInto(const BufferAllocator& allocate, const Get& get) {
   if (IsOwn(allocate)) return get(allocate);

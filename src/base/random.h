@@ -1,5 +1,5 @@
-/// Numbers that follow from a seed: for simulations and tests, which replay them. Not for names or
-/// secrets (io/files/machine.h, RandomU64).
+/// Pseudorandom numbers from a seed: for simulations and tests, which can repeat them. Not for
+/// names or secrets (io/files/machine.h, RandomU64).
 ///
 /// Layer      base
 /// Source     Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators (SplitMix64)
@@ -14,7 +14,7 @@ class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
 
-  /// The next 64 bits.
+  /// Returns the next 64 bits.
   uint64_t Next() {
     state_ += 0x9E3779B97F4A7C15;
     uint64_t bits = state_;
@@ -23,10 +23,10 @@ class Random {
     return bits ^ (bits >> 31);
   }
 
-  /// A number in [0, bound); 0 where the bound is 0. Uneven by less than bound / 2^64.
+  /// Returns a number in [0, bound); 0 if the bound is 0. Uneven by less than bound / 2^64.
   uint64_t Below(uint64_t bound) { return bound == 0 ? 0 : Next() % bound; }
 
-  /// True once in `n` times.
+  /// Returns true once in `n` times on average.
   bool OneIn(uint64_t n) { return Below(n) == 0; }
 
  private:

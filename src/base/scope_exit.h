@@ -1,4 +1,4 @@
-/// Runs something when a scope is left, by return or by exception: what was begun is ended.
+/// Runs a function when a scope is left, by return or by exception.
 ///
 /// Layer      base
 /// Threads    an object belongs to one thread

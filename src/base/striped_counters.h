@@ -1,5 +1,5 @@
-/// Event counts that many threads add to at once, each thread in cache lines of its own: cheap to
-/// add to, exact when added up.
+/// Event counters to which many threads add at once, each in its own cache lines: adding is cheap,
+/// and the sums are exact.
 ///
 /// Layer      base
 /// Threads    any
@@ -12,7 +12,7 @@
 
 namespace quire::base {
 
-/// The threads are dealt to so many stripes in turn.
+/// The number of stripes, to which the threads are assigned in turn.
 constexpr size_t kCounterStripes = 16;
 
 inline size_t CounterStripeOfThread() {

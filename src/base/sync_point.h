@@ -1,5 +1,5 @@
-/// Named places in the code at which a test may hold a thread while the others go on. A program
-/// pays one load and one branch for each.
+/// Named places in the code at which a test may hold a thread while other threads continue. A
+/// program pays one load and one branch for each.
 ///
 /// Layer      base
 /// Threads    any
@@ -9,7 +9,8 @@
 
 namespace quire::base {
 
-/// Is called on every thread that reaches a sync point, and may keep that thread waiting.
+/// A listener that is called on every thread that reaches a sync point, and may keep that thread
+/// waiting.
 class SyncPointListener {
  public:
   virtual ~SyncPointListener() = default;

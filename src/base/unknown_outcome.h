@@ -1,4 +1,4 @@
-/// The error of a step that failed so late that it is not known whether it counts.
+/// The error of a step that failed so late that it is unknown whether it took effect.
 ///
 /// Layer      base
 /// Threads    any

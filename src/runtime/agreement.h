@@ -18,35 +18,37 @@
 
 namespace quire::runtime {
 
-/// Whether `status` is of a rank that did not answer, or died: it may have done what was asked.
+/// Returns whether `status` comes from a rank that did not answer, or died: it may have done its
+/// work.
 inline bool IsOfASilentRank(const Status& status) {
   return status.code() == Code::kPeerFailed || status.code() == Code::kTimedOut;
 }
 
-/// A status and bytes as one text, and back. kCorruption: it is none.
+/// Encodes a status and bytes as one text, and decodes it. kCorruption: it is no such text.
 std::string EncodeOutcome(const Status& status, Slice bytes);
 Status DecodeOutcome(Slice text, Status* status, Slice* bytes);
 
-/// The result of a call in which each rank gives a status and bytes.
+/// The result of a call to which each rank contributes a status and bytes.
 struct Gathered {
-  /// OK if all ranks gave OK; else the failure of the lowest failing rank, with that rank in its
+  /// OK if all ranks passed OK; else the failure of the lowest failing rank, with that rank in its
   /// text; or the failure of the call if it did not complete.
   Status status;
-  /// The call came to its end here: each rank where it did has the same. If it did not, other ranks
-  /// may still have received this rank's contribution, and its next contribution may be matched
-  /// with a different call.
+  /// True if the call completed on this rank; all ranks on which it completed have the same result.
+  /// If false, other ranks may still have received this rank's contribution, and its next
+  /// contribution may be matched with a different call.
   bool heard = false;
-  std::vector<std::string> parts;  ///< by rank, where the status is OK
+  std::vector<std::string> parts;  ///< by rank, if the status is OK
 };
 Gathered Gather(comm::Exchange& exchange, const Status& mine, Slice bytes);
 
-/// Every rank's `bytes`, by rank, where every rank gave OK; else on all ranks the failure of the
-/// lowest failing rank, its text with that rank.
+/// Returns every rank's `bytes`, by rank, if every rank passed OK; else, on all ranks, the failure
+/// of the lowest failing rank, with that rank in its text.
 Result<std::vector<std::string>> GatherAgreed(comm::Exchange& exchange, const Status& mine,
                                               Slice bytes);
 
 /// Returns the result of `body`, a Status or a Result; `body` makes collective calls. If it throws
-/// std::bad_alloc, this rank's next call fails on all ranks: none waits for what does not come.
+/// std::bad_alloc, this rank's next collective call fails on all ranks, so that no rank waits for
+/// it.
 template <typename Body>
 auto Together(comm::Exchange& exchange, const Body& body) -> decltype(body()) {
   try {
@@ -56,18 +58,19 @@ auto Together(comm::Exchange& exchange, const Body& body) -> decltype(body()) {
   }
 }
 
-/// Compares what rank 0 and another rank ask for, one "name = value" on a line. kInvalidArgument:
-/// the first line in which they differ. That of "name" is called a name, all others options.
+/// Compares the requests of rank 0 and another rank, which contain one "name = value" per line.
+/// kInvalidArgument: they differ; the text has the first different line, and calls that of "name" a
+/// name, all others options.
 Status CompareRequests(Slice first, Slice other, size_t rank);
-/// The same for the requests of all ranks, where all gave OK.
+/// Compares the requests of all ranks, if all passed OK.
 Status AgreeOnRequest(comm::Exchange& exchange, const Status& mine, Slice request);
 
-/// OK where all ranks gave OK and the same `argument`; `what` says in an error what differs.
+/// Returns OK if all ranks passed OK and the same `argument`; `what` names it in the error.
 Status AgreeOn(comm::Exchange& exchange, const Status& mine, Slice argument,
                const std::string& what);
 
-/// Returns the result of `wait`, which waits for a job; kTimedOut where it throws std::bad_alloc:
-/// that says nothing of the job, which goes on.
+/// Returns the result of `wait`, which waits for a job; kTimedOut if it throws std::bad_alloc,
+/// because the job continues and its outcome is unknown.
 template <typename Wait>
 Status EndOf(const Wait& wait) {
   try {
@@ -77,9 +80,9 @@ Status EndOf(const Wait& wait) {
   }
 }
 
-/// Returns one outcome on all ranks of what each did by itself, such as waiting for a job: `mine`
-/// is this rank's. With its own text where the code is the same: that names the rank already, or
-/// all ranks have the same.
+/// Returns one outcome on all ranks for a step that each rank did by itself, such as waiting for a
+/// job: `mine` is this rank's outcome. If its code is the agreed one, its own text is returned,
+/// which already names the failing rank, or is the same on all ranks.
 Status AgreeOnOutcome(comm::Exchange& exchange, const Status& mine);
 
 }  // namespace quire::runtime

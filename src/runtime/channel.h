@@ -1,5 +1,5 @@
-/// The channels of the exchange that a Context shares out: by a number, which all ranks give in the
-/// same order, and an operation of what has the number.
+/// The channels of the exchange, which a Context assigns: each is given by the number of an object,
+/// which all ranks assign in the same order, and an operation of this object.
 ///
 /// Layer      runtime
 /// Encoding   docs/format/message-kv.md
@@ -10,13 +10,13 @@
 
 namespace quire::runtime {
 
-/// The channel of an operation, below 16, of what has that number.
+/// Returns the channel of an operation (below 16) of the object with that number.
 constexpr uint32_t Channel(uint32_t number, uint32_t operation) {
   return number << 4 | operation;
 }
 /// The operation of background jobs, each of which has a number of its own.
 constexpr uint32_t kJobOperation = 6;
-/// Answered by every Context at once: that it is there.
+/// The channel of pings, which every Context answers at once.
 constexpr uint32_t kPingChannel = 0;
 
 }  // namespace quire::runtime

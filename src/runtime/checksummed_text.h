@@ -23,31 +23,31 @@ struct TextKind {
   const char* advice;  ///< "restore the file from a copy, or remove the database"
 };
 
-/// The first line; the caller appends its own, then AppendChecksum().
+/// Returns the first line; the caller appends its own lines, then calls AppendChecksum().
 std::string BeginText(const TextKind& kind);
 /// Appends "name = value\n".
 void AddLine(std::string* text, Slice name, Slice value);
 /// Appends the checksum line.
 void AppendChecksum(std::string* text);
 
-/// Takes a line's name and value; false: it is not valid.
+/// A function that receives a line's name and value; returns false if it is not valid.
 using TakeLine = std::function<bool(Slice name, Slice value)>;
-/// Checks first line and checksum, and gives each line between them to `take`.
+/// Checks the first line and the checksum, and passes each line between them to `take`.
 ///
 /// Errors  kCorruption (names the line), kUnsupported (a newer version); `path` is for the text.
 Status ReadChecksummedText(const TextKind& kind, Slice text, const std::string& path,
                            const TakeLine& take);
-/// The value of the checksum line, the last one: it tells this text from others of its kind. Not
-/// compared with the lines before. nullopt: the text has none.
+/// Returns the value of the last line, the checksum, which distinguishes this text from others of
+/// its kind. Does not compare it with the lines before. nullopt: the text has none.
 std::optional<uint64_t> ChecksumOf(Slice text);
-/// That a file of the kind is damaged: `what`, and the advice.
+/// Returns the error that a file of the kind is damaged: `what`, and the advice.
 Status DamagedText(const TextKind& kind, const std::string& path, const std::string& what);
 
-/// Takes `prefix` off `name`; false: it does not begin so.
+/// Removes `prefix` from `name`; returns false if it does not begin with it.
 bool TakePrefix(Slice prefix, Slice* name);
-/// A decimal number up to `most`, nothing else.
+/// Parses a decimal number up to `most`; nullopt for any other text.
 std::optional<uint64_t> ParseNumber(Slice text, uint64_t most);
-/// 16 hexadecimal digits.
+/// Returns 16 hexadecimal digits.
 std::string Hex(uint64_t number);
 std::optional<uint64_t> ParseHex(Slice text);
 

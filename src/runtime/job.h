@@ -1,14 +1,14 @@
 /// A collective piece of work in the background: a checkpoint, a restart, a destruction, a
-/// redistribution. It has steps; a step begins when all ranks are through with the one before, and
-/// the first failure of any rank ends it on all.
+/// redistribution. It has steps; a step begins when all ranks have finished the previous one, and
+/// the first failure of any rank ends the job on all ranks.
 ///
 /// Rank 0 coordinates: every rank reports the end of a step to it, and it sends every rank the next
-/// step, or the job's end. No rank polls; but a rank that has waited for a long time, or that only
-/// looks now and then, requests the state of the job from the rank that it waits for, and so
-/// receives lost news.
+/// step, or the job's end. No rank polls. But a rank that has waited for a long time, or that only
+/// checks from time to time, requests the state of the job from the rank for which it waits, and so
+/// receives news that was lost.
 ///
-/// Rank 0 alone knows of a rank that does not answer, or does not go on. It says so to those that
-/// request the state, so that their waits end by their deadlines as its own does.
+/// Only rank 0 knows that a rank does not answer or makes no progress. It reports this to ranks
+/// that request the state, so that their waits end by their deadlines, like its own.
 ///
 /// If a failed job can have no result, all ranks undo their work before it ends.
 ///
@@ -17,8 +17,8 @@
 /// Encoding   docs/format/message-kv.md
 /// Threads    any; Advance, TakeReports and Finish of one job run one at a time
 /// Invariants all ranks that receive the end receive the same one; nothing of a job runs after
-///            Stop; work that finds no memory has failed (if there is none for its news, the
-///            process ends)
+///            Stop; work that runs out of memory has failed (if there is no memory to report this,
+///            the process ends)
 #pragma once
 
 #include <atomic>
@@ -44,29 +44,30 @@ class JobWork {
   enum class State {
     kAgain,       ///< call Advance again; other background work may come in between
     kWaiting,     ///< Job::Resume will be called
-    kForProgram,  ///< the same, once the program has come, which may take as long as it likes
-    kThrough,     ///< the step is done on this rank
+    kForProgram,  ///< like kWaiting, but for a call of the program, which may take any time
+    kThrough,     ///< the step is finished on this rank
   };
   virtual ~JobWork() = default;
   virtual int step_count() const = 0;
-  /// True where Advance sends messages in this step.
+  /// Returns whether Advance sends messages in this step.
   virtual bool sends(int /*step*/) const { return false; }
   /// Does a small part of a step (about 10 ms).
   virtual Result<State> Advance(int step) = 0;
-  /// This rank's report of its step to rank 0.
+  /// Returns this rank's report of its step to rank 0.
   virtual std::string Report(int /*step*/) { return {}; }
-  /// On rank 0, when all are through: every rank's report. Its result is sent to all ranks with the
-  /// next step; a failure ends the job.
+  /// Called on rank 0 with every rank's report, when all ranks have finished the step. Its result
+  /// is sent to all ranks with the next step; a failure ends the job.
   virtual Result<std::string> TakeReports(int /*step*/,
                                           const std::vector<std::string>& /*reports*/) {
     return std::string();
   }
-  /// On every rank, before a step but the first: what rank 0 answered.
+  /// Called on every rank before each step except the first, with the result of rank 0's
+  /// TakeReports.
   virtual void TakeDecision(int /*step*/, const std::string& /*news*/) {}
-  /// On rank 0: whether nothing that counts can come of the job any more, now that it failed in
-  /// this step.
+  /// Called on rank 0 after the job failed in this step: returns whether the job can no longer have
+  /// a lasting result.
   virtual bool CanUndo(int /*step*/) { return false; }
-  /// Then, on every rank whose job has not ended: takes back what it did.
+  /// Called then, on every rank whose job has not ended: undoes its work.
   virtual void Undo() {}
   /// On rank 0, between two calls of Advance, and on a rank that ends by itself: what the program
   /// hears of a failure that is not taken back. OK if the job has done what it is for all the same.
@@ -87,8 +88,8 @@ class Job : public std::enable_shared_from_this<Job> {
   /// particles".
   static std::shared_ptr<Job> Start(const std::shared_ptr<ContextState>& context, uint32_t number,
                                     std::string what, std::unique_ptr<JobWork> work);
-  /// The same where all ranks wait for each other: if one cannot make its job, there is none on
-  /// any. Call it within Together(). Returns the job's public face; `*job`, if asked for, is it.
+  /// Starts a job on all ranks or on none: if one rank cannot create its job, no rank has one. Call
+  /// it within Together(). Returns the job's public face; `*job`, if asked for, is it.
   static Result<std::unique_ptr<Event>> StartTogether(const std::shared_ptr<ContextState>& context,
                                                       uint32_t number, std::string what,
                                                       std::unique_ptr<JobWork> work,
@@ -102,23 +103,23 @@ class Job : public std::enable_shared_from_this<Job> {
   /// it. If it is called again and again, it becomes true as soon as a wait would end. It does not
   /// wait for that; but it may wait for room to send.
   bool Ready();
-  /// Waits for the end. kTimedOut: for a deadline a rank, which the text names, has not answered,
-  /// or its part has not gone on (kForProgram does not count). It takes up to four deadlines to
-  /// find out. The job goes on, and may be waited for again.
+  /// Waits for the end. kTimedOut: for the length of a deadline a rank, which the text names, has
+  /// not answered or made no progress (kForProgram does not count). Detecting this takes up to four
+  /// deadlines. The job continues, and Wait may be called again.
   Status Wait();
-  /// Returns whether it waits for this rank: for a slice that runs, or has no thread yet.
+  /// Returns whether the job waits for this rank: for a slice that runs, or has no thread yet.
   bool AwaitsThisRank() { return !finished_ && Missing() == exchange_->rank(); }
   EventProgress Progress() const;
-  /// For the work that said kWaiting or kForProgram. Any thread, even if it must not send. Without
-  /// memory, the job ends.
+  /// Continues work that returned kWaiting or kForProgram. Any thread may call it, even one that
+  /// must not send. If there is no memory, the job ends.
   void Resume();
-  /// Nothing of it runs any more when this returns: it ends here, unfinished, and others may wait
-  /// for it in vain.
+  /// Ends the job on this rank, unfinished: none of it runs when this returns, and other ranks may
+  /// wait for it in vain.
   void Stop();
 
  private:
   struct Report {
-    int step = -1;  // that has ended; kJobEnd: all have
+    int step = -1;  // the step that has ended; kJobEnd: all have ended
     Status status;
     std::string note;
   };
@@ -183,7 +184,7 @@ class Job : public std::enable_shared_from_this<Job> {
   std::mutex slice_mutex_;  // held while the work is called
   std::atomic<bool> queued_{false};
   std::atomic<bool> finished_{false};
-  std::atomic<bool> for_program_{false};  // the work said kForProgram last
+  std::atomic<bool> for_program_{false};  // the work returned kForProgram last
   std::atomic<uint64_t> work_ns_;  // since then something is to be done here, or is being done
 
   mutable std::mutex mutex_;

@@ -12,7 +12,7 @@
 
 namespace quire::runtime {
 
-/// Instead of a step: the job has ended; it is being undone; the sender requests its state.
+/// Values in place of a step: the job has ended; it is being undone; the sender requests its state.
 constexpr int kJobEnd = 1 << 20;
 constexpr int kJobUndo = kJobEnd - 1;
 constexpr int kJobAsk = kJobEnd + 1;
@@ -27,8 +27,8 @@ std::string EncodeJobMessage(int step, const Status& status, Slice note);
 /// Errors  kCorruption.
 Status DecodeJobMessage(Slice text, JobMessage* news);
 
-/// The answer of rank `rank` to news, as a status of the job: a rank does not serve a job that it
-/// has given up.
+/// Returns the answer of rank `rank` to news as a status of the job: a rank does not serve a job
+/// that it has abandoned.
 Status FromRank(int rank, const Status& answered);
 
 }  // namespace quire::runtime

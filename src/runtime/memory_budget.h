@@ -1,6 +1,6 @@
-/// One limit over all memory of a rank: what each database and each dataset's writer may take at
-/// most is set aside when it is opened. Options that the program left at their defaults shrink to
-/// fit; options that it gave are kept, or refused.
+/// One limit on all memory of a rank: the maximum of each database and each dataset's writer is
+/// reserved when it is opened. Options with their default value are reduced to fit; options that
+/// the program set are kept, or refused.
 ///
 /// Layer      runtime
 /// Threads    any
@@ -20,7 +20,7 @@ namespace quire::runtime {
 
 class MemoryBudget;
 
-/// A reservation from a budget. The budget gets it back when this object is destroyed or assigned.
+/// A reservation from a budget. Destroying or assigning this object returns it to the budget.
 class MemoryShare {
  public:
   MemoryShare() = default;
@@ -54,21 +54,21 @@ class MemoryBudget {
         messages_bytes_(messages_bytes),
         planned_bytes_(messages_bytes) {}
 
-  /// A quarter of what the cgroup or machine has, for each rank of the node.
+  /// Returns a quarter of the memory of the cgroup or machine, divided by the ranks of the node.
   static uint64_t DefaultLimit(uint64_t machine_bytes, int ranks_on_node);
-  /// The limit of each of `ranks`: the `given` value, or, if that is 0, the smallest default of all
-  /// of them, so that all plan alike.
+  /// Returns the limit of each of `ranks`: the `given` value, or, if that is 0, the smallest
+  /// default of all of them, so that all ranks plan alike.
   static uint64_t LimitOver(const std::vector<RankMemory>& ranks, uint64_t given);
-  /// The part of a limit that answers to other ranks may take while these do not take them.
+  /// Returns the part of a limit for answers that other ranks have not received yet.
   static uint64_t MessagesShare(uint64_t limit_bytes, int rank_count);
 
-  /// Sets memory aside for a database, or a dataset's writer, and shrinks what in `options` has its
-  /// default. A pure function of the options, the limit and what was set aside before, which counts
-  /// as no less than `planned_bytes`: the same on all ranks that give the most of all of them. The
-  /// share goes before the budget.
+  /// Reserves memory for a database, or a dataset's writer, and reduces those `options` that have
+  /// their default. A pure function of the options, the limit and the earlier reservations, which
+  /// count as at least `planned_bytes`: the result is the same on all ranks that pass the maximum
+  /// over all ranks. The share must be destroyed before the budget.
   ///
-  /// Errors  kInvalidArgument  What was given does not fit: names the need, what is left, and the
-  /// largest part.
+  /// Errors  kInvalidArgument  The options that the program set do not fit; the text has the need,
+  /// the remaining memory, and the largest part.
   Result<MemoryShare> Take(DatabaseOptions* options, int rank_count, uint64_t planned_bytes = 0);
   Result<MemoryShare> Take(DatasetOptions* options, int rank_count);
 

@@ -14,7 +14,7 @@ namespace quire::runtime {
 /// The memory of a rank that one database may use. All bytes.
 struct MemoryPlan {
   uint64_t memtables = 0;       ///< log segments and indexes: active, queued, and one in reserve
-  uint64_t value_segments = 0;  ///< mapped: the one that is filled, and the next
+  uint64_t value_segments = 0;  ///< mapped: the one that is being filled, and the next
   uint64_t merging = 0;         ///< hashes and index of the table that a merge writes
   uint64_t block_cache = 0;
   uint64_t local_cache = 0;
@@ -31,9 +31,10 @@ MemoryPlan PlanFor(const DatabaseOptions& options, int rank_count);
 
 /// The memory that the writer of one dataset may use. All bytes.
 struct DatasetMemoryPlan {
-  uint64_t tables = 0;     ///< pairs that become a table, and those that come meanwhile
-  uint64_t partition = 0;  ///< the same of what other ranks send, and what building a map takes
-  uint64_t messages = 0;   ///< batches that are filled, and those that are in flight
+  uint64_t tables = 0;     ///< pairs that become a table, and those that arrive meanwhile
+  uint64_t partition = 0;  ///< likewise for entries from other ranks, and the memory for building a
+                           ///< map
+  uint64_t messages = 0;   ///< batches that are being filled, and those in flight
   uint64_t total() const { return tables + partition + messages; }
 };
 

@@ -1,5 +1,4 @@
-/// Finds the known name that a misspelt one is meant to be, and environment variables of Quire that
-/// are misspelt.
+/// Finds the known name nearest to a misspelt one, and misspelt environment variables of Quire.
 ///
 /// Layer      runtime
 /// Threads    pure functions; the environment is read, which no thread may change meanwhile
@@ -18,7 +17,7 @@ struct NearestName {
   size_t distance;  ///< letters to insert, remove or replace
 };
 
-/// The one of `known` (at least one) with the smallest distance from `name`.
+/// Returns the name in `known` (at least one) with the smallest distance from `name`.
 NearestName FindNearestName(const std::string& name, const std::vector<std::string>& known);
 
 /// Looks for variables of the environment that begin with QUIRE_, have a value, and are neither in
@@ -28,7 +27,7 @@ NearestName FindNearestName(const std::string& name, const std::vector<std::stri
 ///
 /// Errors   kInvalidArgument  A variable is misspelt: names it and the nearest name.
 Status CheckVariableNames(const std::vector<std::string>& options);
-/// The same with the variables of all options (quire/option_table.h).
+/// Does the same with the variables of all options (quire/option_table.h).
 Status CheckVariableNames();
 
 }  // namespace quire::runtime

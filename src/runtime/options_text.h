@@ -1,4 +1,4 @@
-/// The options of one kind as text, which ranks compare: all must give the same.
+/// The options of one kind as text, which ranks compare: all must pass the same.
 ///
 /// Layer      runtime
 /// Threads    pure functions
@@ -10,7 +10,8 @@
 
 namespace quire::runtime {
 
-/// Each option of these, in the table's order: "name = value", with `separator` between them.
+/// Returns each of these options in the table's order as "name = value", with `separator` between
+/// them.
 template <typename Options>
 std::string OptionsText(const Options& options, const char* separator) {
   std::string text;

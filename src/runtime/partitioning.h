@@ -17,39 +17,41 @@ namespace quire::runtime {
 
 class Partitioning {
  public:
-  /// The name of the rule by hash, as it is stored with what was partitioned by it.
+  /// The name of the rule by hash, as it is stored with databases and datasets.
   static constexpr char kByHash[] = "hash";
 
-  /// By hash.
+  /// Creates the rule by hash.
   Partitioning() = default;
-  /// By `function`, whose name is `name`.
+  /// Creates the rule by `function`, whose name is `name`.
   ///
   /// Errors  kInvalidArgument: there is a function without a name of its own, or a name without a
   ///         function. No function and no name, or kByHash: by hash.
   static Result<Partitioning> Make(const Partitioner& function, const std::string& name);
-  /// By `function` under no name, for readers that are given none; by hash if it is empty.
+  /// Creates the rule by `function` without a name, for readers that receive none; by hash if it is
+  /// empty.
   explicit Partitioning(Partitioner function);
 
   bool by_hash() const { return !function_; }
   /// Empty: a function without a name.
   const std::string& name() const { return name_; }
 
-  /// Returns what the rule answers for `key`, whose hash is `hash`: the owner, one of `rank_count`
-  /// ranks, or, if the program's function errs or throws, a number that is none of them.
+  /// Returns the owner of `key`, whose hash is `hash`, out of `rank_count` ranks; if the program's
+  /// function returns a wrong number or throws, returns a number that is no rank.
   int Ask(Slice key, uint64_t hash, int rank_count) const {
     if (function_) [[unlikely]]
       return function_(key, rank_count);
     return base::OwnerOf(hash, rank_count);
   }
-  /// Why `answer`, which Ask returned on this thread just now, is no rank of `rank_count`:
+  /// Returns why `answer`, which Ask has just returned on this thread, is no rank of `rank_count`:
   /// kInvalidArgument, or kOutOfMemory if the function threw std::bad_alloc.
   static Status NoSuchOwner(int answer, int rank_count);
-  /// Ask, of which only what the function threw is an error: NoSuchOwner's.
+  /// Returns the result of Ask; NoSuchOwner's error only if the function threw.
   Result<int> AnswerFor(Slice key, uint64_t hash, int rank_count) const;
-  /// Ask, of which every answer that is no rank is an error: NoSuchOwner's.
+  /// Returns the result of Ask; NoSuchOwner's error if it is no rank.
   Result<int> OwnerOf(Slice key, uint64_t hash, int rank_count) const;
 
-  /// Whether a key that `rank` of `rank_count` owns may be one that `other` of `other_count` does.
+  /// Returns whether some key may be owned by `rank` of `rank_count` and by `other` of
+  /// `other_count`.
   bool MayShareKeys(int rank, int rank_count, int other, int other_count) const;
 
  private:

@@ -1,5 +1,5 @@
-/// Work that sends messages but waits for none, done in the background where threads may send, else
-/// inside the program's calls.
+/// Work that sends messages but waits for none. It is done in the background if threads may send,
+/// else inside the program's calls.
 ///
 /// Layer      runtime
 /// Threads    any
@@ -26,10 +26,10 @@ class ProgressQueue {
 
   /// Runs `work` once, soon, never inside this call.
   void Run(std::function<void()> work);
-  /// From the program's calls, collective ones among them: runs what waits for them. False: nothing
-  /// did.
+  /// Runs the work that waits for the program's calls, which call this, collective ones included.
+  /// Returns false if there was none.
   bool RunPending();
-  /// Forgets what waits for calls.
+  /// Drops the work that waits for calls.
   void Drop();
   bool pending() const { return count_.load(std::memory_order_acquire) != 0; }
 

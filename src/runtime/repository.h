@@ -1,5 +1,5 @@
-/// What is in a repository: a directory for each database and each dataset, told apart by the file
-/// that says what it is.
+/// The content of a repository: a directory for each database and each dataset; a file in it shows
+/// which of the two it is.
 ///
 /// Layer      runtime
 /// Encoding   docs/format/database.md, docs/format/dataset.md

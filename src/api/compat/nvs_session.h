@@ -5,7 +5,7 @@
 /// Source     NVStream, HPDC18, section 5
 /// Threads    one at a time: the caller locks; a Reader may outlive the session. Look and
 ///            Release: any, also beside a call that waits, perhaps for what they release
-/// Invariants views go before the readers that they are of
+/// Invariants views are destroyed before their readers
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ struct StoreId {
   uint32_t rank = 0;
   bool operator<(const StoreId& other) const;
 };
-/// kInvalidArgument: it is none.
+/// Parses "name/rank". kInvalidArgument: the text has another form.
 Result<StoreId> ParseStoreId(const std::string& text);
 
-/// Where stores lie, from the root: QUIRE_STREAM_PLACE, else a directory of this user in shared
-/// memory, which is made.
+/// Returns the place of stores as an absolute path: QUIRE_STREAM_PLACE, else a directory of this
+/// user in shared memory, which it creates.
 Result<std::string> NvsPlace();
 
 class NvsSession {
@@ -41,21 +41,21 @@ class NvsSession {
   NvsSession(std::string place, StoreId store)
       : place_(std::move(place)), store_(std::move(store)) {}
 
-  /// The memory of a new object.
+  /// Creates an object and returns its memory.
   Result<char*> Create(Slice key, uint64_t bytes);
-  /// The stream of this session; kNotFound: no object has been created.
+  /// Returns the writer of this session; kNotFound: no object has been created.
   Result<StreamWriter*> Writer();
   Status Finish();
 
   static constexpr uint64_t kLookNs = 10'000'000;
 
   const StoreId& store() const { return store_; }
-  /// A reader of the store as it is now: if a look, one each kLookNs, finds another store in the
-  /// place, a new reader of that.
+  /// Returns a reader of the store that is at the place now: checks this once every kLookNs, and
+  /// opens a new reader if the place contains another store.
   ///
   /// Errors   kNotFound No program has written the store.
   Result<std::shared_ptr<StreamReader>> Reader(const StoreId& store);
-  /// The bytes of a version, verified, until Release.
+  /// Returns the verified bytes of a version, valid until Release.
   Result<const void*> Get(const StoreId& store, Slice key, uint64_t version);
   /// Returns the size and the version of what Get returned; zeros if it is no such pointer.
   struct Got {
@@ -68,10 +68,11 @@ class NvsSession {
  private:
   struct OpenReader {
     std::shared_ptr<StreamReader> reader;
-    uint64_t log_id = 0;     // of the log here; 0: there was none, the store is another node's
-    uint64_t looked_ns = 0;  // when that was so last: a look is three system calls, a get none
+    uint64_t log_id = 0;     // of the log here; 0: there was none, the store is on another node
+    uint64_t looked_ns = 0;  // the time of the last check: a check takes three system calls, a get
+                             // none
   };
-  // A view goes before its reader.
+  // The view is destroyed before its reader.
   struct HeldView {
     std::shared_ptr<StreamReader> reader;
     std::unique_ptr<StreamView> view;
@@ -81,7 +82,7 @@ class NvsSession {
   std::unique_ptr<StreamWriter> writer_;
   std::map<StoreId, OpenReader> readers_;
   std::mutex views_mutex_;
-  /// By their bytes; one version may be held more than once, and lie at one place.
+  /// By address of their bytes; a version may be held more than once, at the same address.
   std::unordered_map<const void*, std::vector<HeldView>> views_;
 };
 

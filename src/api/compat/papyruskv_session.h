@@ -3,9 +3,9 @@
 ///
 /// Layer      api
 /// Threads    Find: any thread. The rest: as the collective calls that it serves.
-/// Invariants a handle is the same number on all ranks, for they open and close in the same order;
-///            what a handle stood for is kept until its slot is used again, so that a late call on
-///            it is refused and does no harm
+/// Invariants a handle has the same number on all ranks, because they open and close in the same
+///            order; the object of a closed handle is kept until its slot is reused, so that a late
+///            call on it is refused and does no harm
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@
 
 namespace quire::compat {
 
-/// A walk over the pairs of this rank, and what the program sees of it.
+/// A walk over the pairs of this rank, and the state that the program sees.
 struct Walk {
   std::unique_ptr<LocalIterator> iterator;
   std::string key;
@@ -39,17 +39,17 @@ struct OpenDatabase {
   int handle = 0;
   std::string name;  ///< in the repository
   DatabaseOptions options;
-  /// Null while a restart is under way: look at `ready` first.
+  /// Null while a restart is in progress: check `ready` first.
   std::unique_ptr<Database> database;
   std::atomic<bool> ready{false};
-  std::mutex mutex;  ///< guards what follows
+  std::mutex mutex;  ///< guards the members below
   std::unordered_map<papyruskv_iter_t, std::unique_ptr<Walk>> walks;
   std::vector<std::pair<uint32_t, AnsweringUpdateFunction>> updates;
 };
 
 /// A background operation that papyruskv_wait waits for.
 struct Pending {
-  int handle = 0;  ///< of the database that it was begun with
+  int handle = 0;  ///< of the database on which it was begun
   bool is_restart = false;
   std::unique_ptr<Event> event;
 };
@@ -60,47 +60,46 @@ class Session {
 
   Session(const Settings& settings, bool started_mpi)
       : settings_(settings), started_mpi_(started_mpi) {}
-  /// Before all other calls.
+  /// Begins the session; must precede all other calls.
   void Begin(std::unique_ptr<Context> context) { context_ = std::move(context); }
 
-  /// The one of this process, or null.
+  /// Returns the session of this process, or null.
   static Session* Current();
-  /// Null: there is none from now on. The caller gets the earlier one.
+  /// Replaces the session of this process (null: by none); returns the previous one.
   static std::unique_ptr<Session> Exchange(std::unique_ptr<Session> next);
 
   Context& context() { return *context_; }
   const Settings& settings() const { return settings_; }
   bool started_mpi() const { return started_mpi_; }
-  /// kInvalidArgument in a forked child, and inside a function that the library calls.
+  /// Returns kInvalidArgument in a forked child, and inside a function that the library calls.
   Status CheckCaller() const { return process_.Check("the library of PapyrusKV"); }
 
-  /// The open database with this handle, or null.
+  /// Returns the open database with this handle, or null.
   OpenDatabase* Find(int handle) const;
-  /// A new handle for a database that is to be opened, or that a restart will bring. kBusy: 256 are
-  /// open.
+  /// Returns a new handle for a database that will be opened or restored by a restart. kBusy: 256
+  /// are open.
   Result<OpenDatabase*> Reserve(const std::string& name, const DatabaseOptions& options);
   /// Opens the database of a new handle. Collective.
   Status Open(OpenDatabase* open);
-  /// Takes back the handle of what is not open, or will not be. Null is allowed.
+  /// Frees the handle of a database that is not open, or will not be opened. Null is allowed.
   void Free(OpenDatabase* open);
-  /// The number of an event of the database with this handle, which is about to begin. On all
-  /// ranks, also where it finds no memory.
+  /// Returns the number of an event of this database that is about to begin. Must be called on all
+  /// ranks, even on a rank that runs out of memory.
   int Add(Pending pending);
-  /// It has begun; it will not.
+  /// Records that an event has begun; or that it will not begin.
   void Begun(int event, std::unique_ptr<Event> begun);
   void Drop(int event) { pending_.erase(event); }
-  /// Waits for an event, once, and opens the database that a restart has brought. Collective.
+  /// Waits for an event, once, and opens the database if a restart has restored it. Collective.
   /// kInvalidArgument: there is no such event of the handle, or it was waited for.
   Status Wait(int handle, int event);
-  /// All operations that no call has waited for. Collective. The first failure, after all have
-  /// ended.
+  /// Waits for all operations for which no call has waited. Collective. Returns the first failure,
+  /// after all have ended.
   Status WaitForAll();
   /// Ends its walks, closes it, and frees its handle. Collective.
   Status Close(OpenDatabase* open);
-  /// Every database that is open. Collective. The first failure, after all are closed.
+  /// Closes all open databases. Collective. Returns the first failure, after all are closed.
   Status CloseAll();
-  /// Opens it once more for a handle whose database has been closed, with the functions that it
-  /// had. Collective.
+  /// Opens the database of a handle again after it was closed, with the same functions. Collective.
   Status Reopen(OpenDatabase* open, DatabaseOptions options);
 
  private:
@@ -117,8 +116,8 @@ class Session {
   int last_event_ = 0;
 };
 
-/// PapyrusKV's code for the outcome of `call`. A failure is logged, with the call's name; a key
-/// that is not there is none.
+/// Returns PapyrusKV's code for the outcome of `call`. Logs a failure with the call's name; an
+/// absent key is no failure.
 int CodeOf(const char* call, const Status& status);
 
 Status NullArgument(const char* name);
@@ -133,7 +132,7 @@ int Guarded(const char* call, const Body& body) {
   }
 }
 
-/// Guarded, with the session; PAPYRUSKV_INVALID_ARGUMENT if there is none.
+/// Runs `body` as Guarded, with the session; PAPYRUSKV_INVALID_ARGUMENT if there is none.
 template <typename Body>
 int WithSession(const char* call, const Body& body) {
   return Guarded(call, [&]() -> Status {
@@ -146,7 +145,7 @@ int WithSession(const char* call, const Body& body) {
   });
 }
 
-/// Guarded, with what `handle` stands for; PAPYRUSKV_INVALID_DB: the handle has no object.
+/// Runs `body` as Guarded, with the database of `handle`; PAPYRUSKV_INVALID_DB: there is none.
 template <typename Body>
 int WithDatabase(const char* call, int handle, const Body& body) {
   bool known = true;

@@ -3,7 +3,7 @@
 ///
 /// Layer      api
 /// Source     PapyrusKV, SC17, artifact description; docs/papyruskv.md
-/// Threads    plain values; the environment is read by ReadSettings alone
+/// Threads    plain values; only ReadSettings reads the environment
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace quire::compat {
 
-/// One variable each. Empty: it is not set, and Quire's own default is as good.
+/// The settings, one field for each variable. Empty: the variable is not set, and Quire's default
+/// is used.
 struct Settings {
   std::optional<int64_t> group_size;  ///< -1: every rank its own
   Consistency consistency = Consistency::kRelaxed;
@@ -28,20 +29,20 @@ struct Settings {
   bool destroy_repository = true;
 };
 
-/// Errors  kInvalidArgument  A variable is no number, or not one of those it may be: named.
+/// Errors  kInvalidArgument  A variable is no number, or out of range; the text names it.
 Result<Settings> ReadSettings();
 
-/// Errors  kInvalidArgument  Flags that contradict each other, or that there are none of.
+/// Errors  kInvalidArgument  The flags contradict each other, or do not exist.
 Result<DatabaseOptions> OptionsOf(const Settings& settings, int flags,
                                   const papyruskv_option_t* option);
 
-/// DatabaseOptions::memory_percent_max of a database where so many are open already.
+/// Returns DatabaseOptions::memory_percent_max for a database if `open_count` are open already.
 int MemoryPercent(const Settings& settings, int open_count);
 
-/// The protection or consistency with PapyrusKV's number.
+/// Returns the protection or consistency with PapyrusKV's number.
 Result<Protection> ProtectionOf(int number);
 Result<Consistency> ConsistencyOf(int number);
-/// The higher of the levels in `number`, which has one at least.
+/// Returns the higher of the levels in `number`, which must contain at least one.
 Result<Level> LevelOf(int number);
 
 /// Returns `function` as a partitioner; empty if it is null.

@@ -1,5 +1,5 @@
-/// Reads a partitioned dataset: the key's partition says which ranks to ask, their tables have the
-/// pairs.
+/// Reads a partitioned dataset: the key's partition returns the ranks that may have the key, and
+/// their tables contain the pairs.
 ///
 /// Layer      dataset
 /// Source     FilterKV, CMU-PDL-19-104, sections 3.3 and 4.2
@@ -49,13 +49,15 @@ class DatasetReaderImpl final : public DatasetReader {
   DatasetReaderStatistics Statistics() const override;
 
  private:
-  /// The epochs that were complete at the last look; calls under way keep theirs.
+  /// The epochs that were complete at the last refresh; calls in progress keep the epochs with
+  /// which they began.
   using Seen = std::shared_ptr<const std::vector<EpochRecord>>;
   Seen Look() const;
   Result<size_t> PlaceOf(const std::vector<EpochRecord>& epochs, uint64_t number) const;
   /// The place of a key's search: keys of one shard of one map are together.
   struct Place {
-    std::optional<uint32_t> partition;  ///< none: this reader does not know it, and asks all
+    std::optional<uint32_t> partition;  ///< none: this reader does not know it, and searches all
+                                        ///< partitions
     uint64_t within = 0;                ///< of the partition's maps
     uint64_t hash = 0;
 
@@ -66,7 +68,7 @@ class DatasetReaderImpl final : public DatasetReader {
               std::vector<DatasetValue>* values) const;
   Status FindAt(const Place& place, const std::vector<EpochRecord>& epochs, size_t which, Slice key,
                 std::vector<DatasetValue>* values) const;
-  /// The ranks whose tables may have the key, each once, in rising order.
+  /// Returns the ranks whose tables may contain the key, each once, in rising order.
   Result<std::vector<uint32_t>> RanksToAsk(const Place& place,
                                            const std::vector<EpochRecord>& epochs,
                                            size_t which) const;
@@ -89,7 +91,7 @@ class DatasetReaderImpl final : public DatasetReader {
   io::FileSystem& fs_;
   const std::string directory_;
   const DatasetDescriptor descriptor_;
-  /// none: it is not known to this reader
+  /// none: this reader does not know it
   const std::optional<runtime::Partitioning> partitioning_;
   const bool first_match_;
   const std::shared_ptr<ReadCounts> counts_;

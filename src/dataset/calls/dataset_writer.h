@@ -1,5 +1,5 @@
-/// Writes a partitioned dataset: what a rank puts goes into its own tables, what travels of it to
-/// the key's partition; an epoch is complete on all ranks or not there.
+/// Writes a partitioned dataset: a rank's pairs go into its own tables, and an entry for each pair
+/// is sent to the key's partition; an epoch is complete on all ranks or absent.
 ///
 /// Layer      dataset
 /// Source     FilterKV, CMU-PDL-19-104, section 3; docs/decisions/0011-partitioned-datasets.md
@@ -41,8 +41,9 @@ struct OpenDataset {
   std::optional<uint64_t> last_epoch;
   std::vector<EpochRecord> epochs;     ///< on rank 0
   std::unique_ptr<io::FileLock> lock;  ///< on rank 0
-  io::MadePaths made;                  ///< until the ranks agree that it is open, or begins
-  bool begins = false;                 ///< on rank 0: it was not there
+  io::MadePaths made;                  ///< until the ranks agree that the dataset is open, or
+                                       ///< begins
+  bool begins = false;                 ///< on rank 0: the dataset did not exist
   std::unique_ptr<PartWriter> part;
   runtime::MemoryShare memory;
 };
@@ -83,8 +84,8 @@ class DatasetWriterImpl final : public DatasetWriter, private runtime::ProgressC
   /// The result of a step that all ranks take together at the end of an epoch.
   struct Step {
     Status status;
-    bool heard;                     ///< of all ranks: every rank that did has the same status
-    std::vector<uint64_t> numbers;  ///< that the ranks gave
+    bool heard;                     ///< from all ranks: every rank that did has the same status
+    std::vector<uint64_t> numbers;  ///< that the ranks contributed
   };
   Step Take(StepName name, const Status& mine, uint64_t number);
   Step AgreeOnEpoch(const Status& ready);
@@ -109,7 +110,7 @@ class DatasetWriterImpl final : public DatasetWriter, private runtime::ProgressC
   mutable std::mutex mutex_;       ///< guards what follows, and pairs_
   std::optional<uint64_t> epoch_;  ///< the one that has begun
   uint64_t attempt_;
-  Status failed_;  ///< why a pair of the epoch that has begun is not all there
+  Status failed_;  ///< why a pair of the current epoch is incomplete
   Status broken_;  ///< why nothing more can be written
   DatasetWriterStatistics statistics_;
 };

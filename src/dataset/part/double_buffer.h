@@ -2,7 +2,7 @@
 ///
 /// Layer      dataset
 /// Threads    filling, Turn, Finish, Drop: one at a time; spare_free: any
-/// Invariants nothing is lost: a buffer is given to the queue once, and filled again when empty;
+/// Invariants nothing is lost: a buffer is passed to the queue once, and filled again when empty;
 ///            it is empty and free also if writing failed, even for lack of memory; if there is no
 ///            memory to hand it over, std::bad_alloc is thrown, and it is filled as before
 #pragma once
@@ -21,26 +21,27 @@ namespace quire::dataset {
 template <typename Buffer>
 class DoubleBuffer {
  public:
-  /// Writes what is in a buffer; `only`: of this epoch there is nothing else.
+  /// Writes the content of a buffer; `only`: the epoch has no other data.
   using Write = std::function<Status(Buffer* buffer, bool only)>;
 
-  /// `empty...` makes a buffer. It must not go before the queue is drained.
+  /// `empty...` are a buffer's constructor arguments. This object must not be destroyed before the
+  /// queue is drained.
   template <typename... Empty>
   DoubleBuffer(SerialQueue* queue, Write write, const Empty&... empty)
       : queue_(queue), write_(std::move(write)), buffers_{Buffer(empty...), Buffer(empty...)} {}
 
   Buffer& filling() { return buffers_[filling_]; }
   const Buffer& filling() const { return buffers_[filling_]; }
-  /// Whether Turn may be called.
+  /// Returns whether Turn may be called.
   bool spare_free() const { return spare_free_.load(std::memory_order_acquire); }
-  /// Has what is in the buffer written, and goes on with the other.
+  /// Queues the buffer for writing, and continues with the other one.
   void Turn() { Give(false); }
-  /// Has the rest of the epoch written; there may be none.
+  /// Queues the rest of the epoch for writing; there may be none.
   void Finish() {
     if (!filling().empty()) Give(!turned_);
     turned_ = false;
   }
-  /// Forgets what is in the buffer.
+  /// Drops the content of the buffer.
   void Drop() {
     filling().Clear();
     turned_ = false;

@@ -1,5 +1,5 @@
-/// The files of a partitioned dataset that say what is where: DATASET, EPOCHS, the index of a part,
-/// and the list at the end of an epoch's bytes in a part.
+/// The files of a partitioned dataset that describe its content: DATASET, EPOCHS, the index of a
+/// part, and the list at the end of an epoch's bytes in a part.
 ///
 /// Layer      dataset
 /// Source     FilterKV, CMU-PDL-19-104, section 3.3 (main tables, auxiliary tables)
@@ -30,23 +30,24 @@ std::string IndexPath(const std::string& directory, uint32_t rank);
 std::string ValuesPath(const std::string& directory, uint32_t rank);
 /// <directory>/part-<rank>.lock: held by the writer of the other three
 std::string PartLockPath(const std::string& directory, uint32_t rank);
-/// kCorruption: a file that complete epochs need is not there.
+/// Returns kCorruption: a file that complete epochs need is missing.
 Status MissingFile(const std::string& path);
-/// kCorruption: what a rank `found` does not fit what rank 0 found: of the dataset in `directory`
-/// they see storages that do not belong together.
+/// Returns kCorruption: what a rank `found` does not match what rank 0 found, because the two see
+/// storages of the dataset in `directory` that do not belong together.
 Status OtherStorage(const std::string& found, const std::string& directory);
 
 /// The constant properties of a dataset.
 struct DatasetDescriptor {
   DatasetFormat format = DatasetFormat::kRibbon;
   uint64_t id = 0;                    ///< random
-  /// the name of the rule that gives keys their partitions
+  /// the name of the rule that maps keys to partitions
   std::string partitioner = runtime::Partitioning::kByHash;
 };
-/// kInvalidArgument, with both names: the dataset at `directory` has another rule than `name`.
+/// Checks the rule's name. kInvalidArgument, with both names: the dataset at `directory` has a rule
+/// other than `name`.
 Status CheckPartitioner(const DatasetDescriptor& descriptor, const std::string& name,
                         const std::string& directory);
-/// The name of a format, as options and files have it.
+/// Returns the name of a format, as in options and files.
 const char* FormatName(DatasetFormat format);
 std::string EncodeDescriptor(const DatasetDescriptor& descriptor);
 /// Errors  kCorruption (names the line), kUnsupported (a newer version).
@@ -57,7 +58,7 @@ Result<DatasetDescriptor> ReadDescriptor(io::FileSystem& fs, const std::string& 
 /// One complete epoch, in EPOCHS.
 struct EpochRecord {
   uint64_t number = 0;
-  uint64_t attempt = 0;  ///< whose bytes count: one that failed had another
+  uint64_t attempt = 0;  ///< the attempt whose bytes are valid; a failed one had another number
   uint64_t pair_count = 0;
   uint64_t unix_time = 0;
   uint32_t rank_count = 0;
@@ -66,13 +67,15 @@ struct EpochRecord {
 };
 
 std::string EncodeEpochs(const std::vector<EpochRecord>& epochs, uint64_t id);
-/// Rising by number. `id` is the dataset's. Errors  kCorruption: not what was written.
+/// Returns the epochs in rising order. `id` is the dataset's. Errors  kCorruption: not what was
+/// written.
 Result<std::vector<EpochRecord>> DecodeEpochs(Slice bytes, uint64_t id, const std::string& path);
 /// Reads <directory>/EPOCHS; none if there is neither such a file nor an epoch in the part of rank
 /// 0: it is created before the parts. kCorruption: it is missing.
 Result<std::vector<EpochRecord>> ReadEpochs(io::FileSystem& fs, const std::string& directory,
                                             uint64_t id);
-/// The number of epochs in <directory>/EPOCHS by its size, without reading it; 0: there is none.
+/// Returns the number of epochs in <directory>/EPOCHS by its size, without reading it; 0 if there
+/// is no such file.
 Result<uint64_t> CountEpochs(io::FileSystem& fs, const std::string& directory);
 
 /// The size of a record of an index [bytes].
@@ -84,7 +87,7 @@ struct PartRecord {
   uint64_t number = 0;
   uint64_t attempt = 0;
   uint64_t pair_count = 0;   ///< in the tables
-  uint64_t list_offset = 0;  ///< in the part; what follows the list belongs to the next epoch
+  uint64_t list_offset = 0;  ///< in the part; bytes after the list belong to the next epoch
   uint32_t list_bytes = 0;
   uint64_t values_end = 0;  ///< where the epoch ends in the file of values
 
@@ -93,22 +96,22 @@ struct PartRecord {
 };
 
 std::string EncodePart(const PartRecord& record, uint64_t id, uint32_t rank);
-/// The records of an index that are whole. Others were cut off by a crash, or are damaged: an
-/// epoch that is complete and has none here is damage.
+/// Returns the valid records of an index. Other records were cut off by a crash, or are damaged: a
+/// complete epoch without a record means damage.
 std::vector<PartRecord> DecodeIndex(Slice bytes, uint64_t id, uint32_t rank);
 /// Reads the records of the rank's index; none if there is no such file.
 Result<std::vector<PartRecord>> ReadIndex(io::FileSystem& fs, const std::string& directory,
                                           uint64_t id, uint32_t rank);
-/// The record of `epoch` among them. Errors  kCorruption: there is none.
+/// Returns the record of `epoch` among `records`. Errors  kCorruption: there is none.
 Result<PartRecord> FindRecord(const std::vector<PartRecord>& records, const EpochRecord& epoch,
                               const std::string& path);
 
-/// The same, read alone: the record of epochs[which], which is complete, in the index of `rank`.
+/// Reads only the record of epochs[which], which is complete, from the index of `rank`.
 Result<PartRecord> ReadRecord(const io::File& index, uint64_t id, uint32_t rank,
                               const std::vector<EpochRecord>& epochs, size_t which);
 
-/// Whether the first record of `index` names an epoch that is whole in `part`, but is not of the
-/// dataset `id` and the `rank`.
+/// Returns whether the first record of `index` names an epoch that is complete in `part`, but
+/// belongs to another dataset than `id` or another rank than `rank`.
 Result<bool> HasEpochOfOther(const io::File& index, const io::File& part, uint64_t id,
                              uint32_t rank);
 
@@ -116,7 +119,7 @@ Result<bool> HasEpochOfOther(const io::File& index, const io::File& part, uint64
 struct Extent {
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  uint64_t file_id = 0;  ///< of a table; of a map the checksum of its head
+  uint64_t file_id = 0;  ///< of a table; for a map the checksum of its head
 
   friend bool operator==(const Extent& a, const Extent& b) = default;
 };

@@ -14,7 +14,7 @@
 
 namespace quire::dataset {
 
-/// The number of a version of a key in a main table says which rank put it.
+/// Returns the number of a key's version in a main table; it contains the rank that put the pair.
 constexpr uint64_t LsnOf(uint32_t rank) {
   return uint64_t{rank} + 1;
 }
@@ -24,27 +24,28 @@ constexpr uint32_t RankOf(uint64_t lsn) {
 
 class PairBuffer {
  public:
-  /// Room for pairs of so many bytes with what finds them: all that it takes, but for a single pair
-  /// that is larger. It is taken at once; pages of it that no pair has touched are no memory yet.
+  /// A buffer of `capacity` bytes for pairs and the entries that find them; it takes more only for
+  /// a single larger pair. The memory is allocated at once, but pages that no pair has touched take
+  /// no memory yet.
   explicit PairBuffer(uint64_t capacity) : capacity_(capacity) {}
-  /// The bytes of a pair beside its key and value.
+  /// The bytes of a pair in addition to its key and value.
   static constexpr uint64_t kExtraBytes = 28;
 
-  /// Whether a pair of that size still fits. An empty buffer takes any.
+  /// Returns whether a pair of that size still fits. An empty buffer accepts any pair.
   bool Fits(uint64_t key_size, uint64_t value_size) const {
     return empty() || used() + PairBytes(key_size, value_size) <= capacity_;
   }
-  /// Room for pairs that take so many bytes together, with kExtraBytes of each: they fit, or the
-  /// buffer is empty.
+  /// Reserves room for pairs that take `bytes` together, kExtraBytes for each included: they must
+  /// fit, or the buffer must be empty.
   void Reserve(uint64_t bytes);
-  /// For formats in which the later pair of a key and rank counts.
+  /// Adds a pair, for formats in which the later pair of a key and rank wins.
   void Add(Slice key, Slice value, uint32_t rank);
   bool empty() const { return count_ == 0; }
   size_t count() const { return count_; }
   uint64_t used() const { return end_ + count_ * sizeof(Entry); }
-  /// Sorts them and adds them to the table.
+  /// Sorts the pairs and adds them to the table.
   Status AddTo(table::TableBuilder* table);
-  /// Keeps its memory.
+  /// Removes all pairs; keeps the memory.
   void Clear();
 
  private:
@@ -63,7 +64,7 @@ class PairBuffer {
     return kExtraBytes + key_size + value_size;
   }
   Pair PairAt(uint64_t at) const;
-  /// The entry that was added last; those before it follow.
+  /// Returns the entry that was added last; earlier ones follow it.
   Entry* entries() const { return reinterpret_cast<Entry*>(bytes_.get() + room_) - count_; }
 
   const uint64_t capacity_;

@@ -1,4 +1,4 @@
-/// The parts of epochs that a reader has open: those used last.
+/// The most recently used parts of epochs, which a reader keeps open.
 ///
 /// Layer      dataset
 /// Threads    any

@@ -37,16 +37,17 @@ class PartReader {
   /// Errors  kCorruption. Cost: one read, and two for each table when it is first searched.
   static Result<std::shared_ptr<PartReader>> Open(Options options);
 
-  /// Appends the ranks that may have put the key, each once, in rising order.
+  /// Appends to `ranks` the ranks that may have put the key, each once, in rising order.
   Status FindRanks(uint64_t hash, std::vector<uint32_t>* ranks);
-  /// Gives each rank's value of the key in the tables: of one rank that of the newest table.
-  /// `many`: entries may be of several ranks. The value lives within the call.
+  /// Passes each rank's value of the key in the tables to `take`; of several values of one rank,
+  /// that of the newest table. `many`: entries may be from several ranks. The value is valid during
+  /// the call.
   using Take = std::function<Status(uint32_t rank, Slice value)>;
   Status Get(Slice key, uint64_t hash, bool many, const Take& take);
 
   size_t table_count() const { return list_.tables.size(); }
   Result<std::shared_ptr<table::Table>> TableAt(size_t number);
-  /// Reads everything, also what was read before, and compares every checksum.
+  /// Reads everything, even if it was read before, and compares every checksum.
   Status Verify();
   const PartRecord& record() const { return options_.record; }
   const io::File& values() const { return *options_.values; }

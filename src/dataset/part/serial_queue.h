@@ -19,25 +19,26 @@ namespace quire::dataset {
 
 class SerialQueue : public std::enable_shared_from_this<SerialQueue> {
  public:
-  /// Both live until nothing is left to run. (Its work holds the queue: it must not own the threads
-  /// that run it.) `executor` null: work is done at once, for a rank without threads for which
-  /// other ranks may wait.
+  /// Both arguments must exist until all work has run. (Queued work holds a reference to the queue,
+  /// so the queue must not own the threads that run it.) `executor` null: work is done at once, for
+  /// a rank without threads for which other ranks may wait.
   SerialQueue(base::Executor* executor, comm::Exchange* exchange)
       : executor_(executor), exchange_(exchange) {}
 
-  /// `work` runs once, after what was given before it; in this call if there is no memory to hand
-  /// it over. The caller bounds how much there is: it waits, or gives no more, while what it gave
-  /// has not run. Throws std::bad_alloc if there is no memory to keep it; then it does not run.
+  /// Runs `work` once, after all earlier work; inside this call if there is no memory to schedule
+  /// it. The caller must limit the amount of queued work: it waits, or adds no more, until earlier
+  /// work has run. Throws std::bad_alloc if there is no memory to store `work`; then it does not
+  /// run.
   void Run(std::function<Status()> work);
-  /// The first failure since the last ClearError.
+  /// Returns the first failure since the last ClearError.
   Status status() const;
   void ClearError();
-  /// Waits until `done` is true, which work brings about.
+  /// Waits until queued work has made `done` true.
   ///
-  /// Errors  kTimedOut: nothing was finished for so long.
+  /// Errors  kTimedOut: no work was finished for the length of a deadline.
   Status WaitUntil(const char* what, const std::function<bool()>& done);
-  /// Waits until all work has run; its first failure, or kTimedOut as WaitUntil: then some of it
-  /// may be running still.
+  /// Waits until all work has run; returns its first failure, or kTimedOut as WaitUntil: then some
+  /// of it may still be running.
   Status Drain();
   bool idle() const;
   /// Waits until all work has run, however long a device takes: for owners of memory that the work

@@ -1,4 +1,4 @@
-/// The values of a rank in the format `pointer`: one behind another in a file, each with its size
+/// The values of a rank in the format `pointer`: one after another in a file, each with its size
 /// and a checksum that is bound to its place.
 ///
 /// Layer      dataset
@@ -23,17 +23,17 @@ struct ValuePointer {
 };
 constexpr size_t kPointerBytes = 12;
 std::string EncodePointer(const ValuePointer& pointer);
-/// `bytes`: kPointerBytes of them.
+/// Decodes a pointer from kPointerBytes `bytes`.
 ValuePointer DecodePointer(Slice bytes);
 
-/// Seed of the value at `offset` in the file of `rank` of the dataset `id`.
+/// Returns the seed of the value at `offset` in the file of `rank` of the dataset `id`.
 uint64_t ValueSeed(uint64_t id, uint32_t rank, uint64_t offset);
 /// Appends the bytes of a value.
 void EncodeValue(Slice value, uint64_t seed, std::string* to);
 /// Reads the value at `offset`; `end` is where the file ended when its epoch was complete.
 ///
 /// Errors  kCorruption
-/// Cost    one read of 4 KiB, and another where the value is longer
+/// Cost    one read of 4 KiB, and a second one if the value is longer
 Status ReadValue(const io::File& file, uint64_t seed, uint64_t offset, uint64_t end,
                  std::string* value);
 

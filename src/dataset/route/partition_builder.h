@@ -27,13 +27,13 @@ class PartitionBuilder {
   PartitionBuilder(const DatasetOptions& options, const Route& route, SerialQueue* queue,
                    PartWriter* part);
 
-  /// Takes the entries of a batch of `source`; with marks, of the ranks that the marks name,
-  /// forwarded by `source`.
+  /// Takes the entries of a batch from `source`; if `marked`, entries of the ranks that the marks
+  /// name, which `source` forwarded.
   ///
-  /// Errors  kBusy: no room until the queue has gone on. kCorruption: they are no entries; a rank
-  ///         that sends such is damaged.
+  /// Errors  kBusy: no room until the queue has made progress. kCorruption: they are no valid
+  ///         entries; the rank that sends them is damaged.
   Status Take(uint32_t source, bool marked, Slice entries);
-  /// Gives the rest of the epoch to the queue.
+  /// Passes the rest of the epoch to the queue.
   void Finish();
   void Drop();
   uint64_t received() const;

@@ -15,9 +15,9 @@ namespace quire::dataset {
 
 class PatientBarrier {
  public:
-  /// Collective, but does not wait. From now on this rank is waited for. `number`: of
-  /// ContextState::TakeNumber, taken before anything can fail on this rank alone. `what` is for
-  /// errors.
+  /// Begins the barrier: from now on other ranks wait for this one. Collective, but does not wait.
+  /// `number`: from ContextState::TakeNumber, taken before anything can fail on this rank alone.
+  /// `what` is for errors.
   PatientBarrier(const std::shared_ptr<runtime::ContextState>& context, uint32_t number,
                  const char* what);
   /// Destroying it before Arrive() counts as a failure of this rank.
@@ -25,8 +25,9 @@ class PatientBarrier {
   PatientBarrier(const PatientBarrier&) = delete;
   PatientBarrier& operator=(const PatientBarrier&) = delete;
 
-  /// Once. Returns OK if every rank came with OK, as far as this rank knows; kTimedOut if a rank
-  /// does not answer. Messages that are sent in calls are sent meanwhile.
+  /// Waits for all ranks; called once. Returns OK if every rank arrived with OK, as far as this
+  /// rank knows; kTimedOut if a rank does not answer. Meanwhile sends messages that are waiting for
+  /// calls.
   Status Arrive(const Status& mine);
 
  private:

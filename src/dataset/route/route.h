@@ -19,22 +19,23 @@ class Route {
   Route(uint32_t rank, uint32_t size, uint32_t grid_ranks_min);
 
   bool grid() const { return width_ != 0; }
-  /// Destinations of this rank: of what it sends first, and of what it passes on.
+  /// Returns the number of destinations of this rank: for its own entries, and (below) for entries
+  /// that it forwards.
   uint32_t first_slots() const { return grid() ? width_ : size_; }
   uint32_t second_slots() const { return grid() ? RowOf(size_ - 1) + 1 : 0; }
   uint32_t FirstSlot(uint32_t hop) const { return grid() ? hop % width_ : hop; }
   uint32_t SecondSlot(uint32_t hop) const { return RowOf(hop); }
-  /// The partition of the keys with this hash, if the program gives no partitioner.
+  /// Returns the partition of the keys with this hash, if there is no partitioner.
   uint32_t PartitionOf(uint64_t hash) const;
-  /// The rank to which what is for `partition` goes first.
+  /// Returns the rank to which entries for `partition` are sent first.
   uint32_t FirstHop(uint32_t partition) const;
-  /// In a grid, on the second hop: the mark by which the receiver knows that `source` sent it. It
-  /// has passed this rank.
+  /// Returns the mark for the second hop in a grid, by which the receiver knows that `source` sent
+  /// an entry that this rank forwards.
   uint16_t MarkOf(uint32_t source) const;
   /// Returns the sender of what `passer` forwarded with that mark; size() or more if there is none.
   uint32_t SourceOf(uint32_t passer, uint16_t mark) const;
-  /// Whether `source` may send this rank what is to be passed on, and whether that may be for
-  /// `partition`: one of this column.
+  /// Returns whether `source` may send entries to this rank for forwarding; and whether they may be
+  /// for `partition`, which must be in this column.
   bool MayPass(uint32_t source) const;
   bool MayPassTo(uint32_t partition) const { return partition % width_ == rank_ % width_; }
   uint32_t rank() const { return rank_; }
@@ -45,7 +46,7 @@ class Route {
 
   uint32_t rank_;
   uint32_t size_;
-  uint32_t width_;  ///< 0: straight
+  uint32_t width_;  ///< 0: direct
 };
 
 }  // namespace quire::dataset

@@ -1,5 +1,5 @@
-/// Brings what travels of each pair to the key's partition: by batches, straight or over the grid,
-/// bounded, with back-pressure.
+/// Sends the entry of each pair to the key's partition: in batches, directly or over the grid, with
+/// bounded memory and back-pressure.
 ///
 /// Layer      dataset
 /// Source     FilterKV, CMU-PDL-19-104, sections 2 and 3.1;
@@ -40,20 +40,20 @@ class Shuffle {
   Shuffle(const Shuffle&) = delete;
   Shuffle& operator=(const Shuffle&) = delete;
 
-  /// Batches of this attempt are taken from now on; those of later ones wait: ranks begin in
-  /// turn.
+  /// Accepts batches of this attempt from now on. Batches of later attempts wait, because ranks
+  /// begin at different times.
   void BeginAttempt(uint64_t attempt);
-  /// Sends one entry to `partition`, sooner or later. Waits while there is no room; *waited says
-  /// whether.
+  /// Queues one entry for `partition`. Waits while there is no room, and sets *waited accordingly.
   Status Add(const ShuffleEntry& entry, uint32_t partition, bool* waited);
-  /// Collective. Sends the rest, and comes to `barrier` between: where all ranks come back with OK,
-  /// their collectors have all that is for them. Its own failure, `mine` before others.
+  /// Sends the rest, arriving at `barrier` in between. Collective. If it returns OK on all ranks,
+  /// their collectors have received all their entries. Returns this rank's own failure, `mine`,
+  /// before those of other ranks.
   Status Flush(PatientBarrier* barrier, const Status& mine);
-  /// After a failure: forgets what is left, and takes nothing more of the attempt.
+  /// Drops queued entries after a failure, and accepts no more batches of the attempt.
   void Drop();
 
   ShuffleSenderCounts counts() const;
-  /// Batches in memory, the most there ever were.
+  /// Returns the largest number of bytes of batches that was ever in memory.
   uint64_t buffer_bytes_max() const;
 
  private:

@@ -1,5 +1,4 @@
-/// Entries that wait until there are enough of them for one destination to send: a batch is one
-/// message.
+/// Entries that wait until there are enough for one destination: a batch is one message.
 ///
 /// Layer      dataset
 /// Source     FilterKV, CMU-PDL-19-104, section 2 (payloads of 16 KiB)
@@ -22,23 +21,23 @@ struct ShuffleBatch {
 
 class ShuffleBatcher {
  public:
-  /// At most `slot_count` batches are open: each slot stands for one destination.
+  /// At most `slot_count` batches are open, one for each destination.
   ShuffleBatcher(uint32_t slot_count, uint64_t batch_bytes)
       : batch_bytes_(batch_bytes), open_(slot_count) {}
 
-  /// From now on every batch begins with that.
+  /// Makes every batch begin with `head` from now on.
   void SetHead(std::string head) { head_ = std::move(head); }
-  /// Returns the place for an entry of `bytes` for `destination`. A batch in which it has no room
-  /// is closed before; one entry always has, also if it is longer than a batch.
+  /// Returns the place for an entry of `bytes` for `destination`. Closes a batch that has no room
+  /// for it. An empty batch accepts any entry, even one longer than a batch.
   std::string* Room(uint32_t slot, uint32_t destination, uint64_t bytes);
-  /// Closes all.
+  /// Closes all batches.
   void CloseAll();
-  /// Forgets all.
+  /// Drops all batches.
   void Drop();
   bool has_closed() const { return !closed_.empty(); }
-  /// The closed ones; they are the caller's from now on.
+  /// Removes and returns the closed batches.
   std::vector<ShuffleBatch> TakeClosed() { return std::exchange(closed_, {}); }
-  /// Bytes of open batches.
+  /// Returns the bytes of open batches.
   uint64_t buffer_bytes() const { return buffer_bytes_; }
 
  private:

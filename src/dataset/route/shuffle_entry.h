@@ -23,7 +23,7 @@ constexpr size_t kPartitionBytes = 4;
 /// On a second hop each entry begins with a mark (Route::MarkOf).
 constexpr size_t kMarkBytes = 2;
 
-/// Whether entries have keys, and not only their hashes.
+/// Returns whether entries contain keys, and not only their hashes.
 constexpr bool HasKeys(DatasetFormat format) {
   return format == DatasetFormat::kBase || format == DatasetFormat::kPointer;
 }
@@ -38,7 +38,8 @@ struct ShuffleEntry {
 /// The size of an entry, and its bytes.
 uint64_t EntryBytes(DatasetFormat format, const ShuffleEntry& entry);
 void PutEntry(DatasetFormat format, const ShuffleEntry& entry, std::string* to);
-/// Takes an entry off the front of `bytes`; none: it is not one. Its slices are within `bytes`.
+/// Removes an entry from the front of `bytes` and returns it; none: the bytes are no entry. Its
+/// slices point into `bytes`.
 std::optional<ShuffleEntry> TakeEntry(DatasetFormat format, Slice* bytes);
 
 }  // namespace quire::dataset

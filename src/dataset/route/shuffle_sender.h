@@ -1,11 +1,11 @@
-/// Sends batches and sees to it that each is taken: several under way, those that were refused
-/// ("busy") once more, until all are answered.
+/// Sends batches until each is accepted: several are in flight at once, and refused ("busy")
+/// batches are sent again until all are acknowledged.
 ///
 /// Layer      dataset
 /// Source     docs/decisions/0011-partitioned-datasets.md
 /// Threads    any
-/// Invariants every batch is taken by its destination once, or the first failure is kept; a batch
-///            is held until it is answered
+/// Invariants its destination accepts every batch once, or the first failure is stored; a batch is
+///            held until it is acknowledged
 #pragma once
 
 #include <atomic>
@@ -36,40 +36,41 @@ class ShuffleSender : public std::enable_shared_from_this<ShuffleSender> {
   struct Options {
     comm::Exchange* exchange = nullptr;
     uint32_t channel = 0;
-    uint64_t held_bytes_max = 0;  ///< from then on it is full
+    uint64_t held_bytes_max = 0;  ///< above this, Full() is true
     uint64_t timeout_ms = 0;
-    /// Batches for one destination are taken in the order in which they were queued: one of
-    /// them is under way at a time.
+    /// Batches for one destination are accepted in the order in which they were queued: only one of
+    /// them is in flight at a time.
     bool in_order = false;
     /// Takes a batch that is for this rank.
     std::function<Status(Slice batch)> deliver;
-    /// Does work of this rank that other ranks may wait for; true if there was some.
+    /// Does work of this rank for which other ranks may wait; returns true if there was some.
     std::function<bool()> work;
   };
   explicit ShuffleSender(Options options) : options_(std::move(options)) {}
 
   void Queue(std::vector<ShuffleBatch> batches);
-  /// Sends what is queued and may be sent, until something is refused. Waits for no answer, only
-  /// for room in the exchange.
+  /// Sends queued batches that may be sent, until one is refused. Waits for no answer, only for
+  /// room in the exchange.
   void Pump();
-  /// The same if no caller takes a failure: it is kept.
+  /// Calls Pump and stores a failure, for callers that cannot return it.
   void TryPump();
-  /// Something went wrong with a batch: nothing more is sent before Drop.
+  /// Records the failure of a batch: nothing more is sent before Drop.
   void Fail(const Status& why);
   bool HasQueued() const;
-  /// No more should be queued before there is room.
+  /// Returns whether callers should queue no more until there is room.
   bool Full() const { return held_bytes_.load() > options_.held_bytes_max; }
-  /// Sends until there is room, or, for `all`, until all is answered.
+  /// Sends until there is room, or, if `all`, until all batches are acknowledged.
   ///
-  /// Errors  the first failure of a batch; kTimedOut: for so long none was taken.
+  /// Errors  the first failure of a batch; kTimedOut: no batch was accepted for the length of a
+  ///         deadline.
   Status Wait(bool all);
   Status status() const;
-  /// Forgets what is queued, the failure, and what comes of batches that are under way.
+  /// Drops queued batches and the failure, and ignores the answers to batches in flight.
   void Drop();
-  /// Nothing is sent any more, and no answer touches what the options name.
+  /// Stops sending: afterwards no answer uses the objects that the options refer to.
   void Stop();
   ShuffleSenderCounts counts() const;
-  /// Bytes of batches that are queued or in flight.
+  /// Returns the bytes of batches that are queued or in flight.
   uint64_t held_bytes() const { return held_bytes_.load(); }
 
  private:
@@ -91,12 +92,12 @@ class ShuffleSender : public std::enable_shared_from_this<ShuffleSender> {
   uint64_t TakenCount() const;
 
   const Options options_;
-  std::shared_mutex pumps_;  ///< shared by those who send
+  std::shared_mutex pumps_;  ///< shared by sending threads
   mutable std::mutex mutex_;
   std::deque<ShuffleBatch> queue_;
   std::vector<uint32_t> under_way_;  ///< destinations
-  std::set<uint32_t> refusing_;      ///< those that have no room: one batch at a time asks again
-  uint64_t life_ = 0;                ///< rises with Drop and Stop: older answers mean nothing
+  std::set<uint32_t> refusing_;      ///< those that have no room: one batch at a time is retried
+  uint64_t life_ = 0;                ///< rises with Drop and Stop: older answers are ignored
   bool stopped_ = false;
   uint64_t taken_count_ = 0;
   ShuffleSenderCounts counts_;
