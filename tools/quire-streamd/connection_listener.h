@@ -1,7 +1,7 @@
 /// The daemon's incoming connections: other daemons over TCP, readers of this node over a local
-/// socket. One thread listens to all of them. A stranger gets a small buffer and a few seconds. A
-/// peer that has shown the token, or belongs to the same user, is handed on as soon as it has a
-/// request.
+/// socket. One thread listens to all of them. A peer that has not shown the token has a small
+/// buffer and a few seconds. A peer that has shown it, or belongs to the same user, is passed on as
+/// soon as it sends a request.
 ///
 /// Layer      tools
 /// Threads    Run: one, which makes the calls of ListenerEvents; Resume, Stop: any
@@ -26,18 +26,18 @@
 namespace quire::streamd {
 
 struct ListenerLimits {
-  size_t strangers_max = 256;  ///< beyond, the one that came first goes
-  size_t peers_max = 1024;     // beyond, the one that has been idle longest goes
+  size_t strangers_max = 256;  ///< if exceeded, the oldest is closed
+  size_t peers_max = 1024;     // if exceeded, the one that has been idle longest is closed
   size_t readers_max = 1024;
   uint64_t handshake_ms = 5000;
   uint64_t tick_ms = 2000;
 };
 
-/// None may wait.
+/// Callbacks of the listener. None may wait.
 struct ListenerEvents {
-  /// A request has begun to come. Resume follows, from any thread.
+  /// Called when a request begins to arrive. The callee must call Resume later, from any thread.
   std::function<void(uint64_t id, std::shared_ptr<Channel>)> on_request;
-  /// A reader has asked something.
+  /// Called when a reader has sent a request.
   std::function<void(std::shared_ptr<stream::QueueServer>)> on_bell;
   std::function<void()> on_tick;
 };
@@ -49,12 +49,12 @@ class ConnectionListener {
                                                           const std::string& place,
                                                           const Token& token,
                                                           const ListenerLimits& limits);
-  /// The address at which it listens, with the actual port.
+  /// Returns the address at which it listens, with the actual port.
   const std::string& address() const { return address_; }
   /// Runs until Stop, or until SIGTERM or SIGINT if `signals` reports them.
   Status Run(const ListenerEvents& events, const io::FileDescriptor* signals = nullptr);
   void Stop();
-  /// The request is answered (`keep`), or the connection is to be closed.
+  /// Continues a connection whose request is answered (`keep`), or closes it.
   void Resume(uint64_t id, bool keep);
 
   struct Counts {
@@ -73,7 +73,7 @@ class ConnectionListener {
     uint64_t deadline_ns = 0;
     std::shared_ptr<Channel> channel;
     int fd = -1;
-    bool busy = false;          // its request is under way
+    bool busy = false;          // its request is being served
     uint64_t idle_from_ns = 0;  ///< else
   };
   struct Reader {

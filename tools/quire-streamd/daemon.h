@@ -32,12 +32,14 @@ namespace quire::streamd {
 struct DaemonOptions {
   std::string place;
   std::string listen = "127.0.0.1:0";
-  std::string advertise;       // the host by which others reach this one; empty: as it listens
+  std::string advertise;       // the host by which other daemons reach this one; empty: that at
+                               // which it listens
   std::string metadata;        // the service's address; empty: none
   bool metadata_here = false;  ///< this daemon is the service
   uint64_t mirror_bytes = 256ull << 20;
   uint64_t tend_ms = 10'000;
-  int threads_max = 256;  ///< for readers, as many for other daemons, and each for those that wait
+  int threads_max = 256;  ///< for readers; as many for other daemons, and for waiting readers and
+                          ///< waiting daemons each
   ListenerLimits limits;
 };
 
@@ -45,37 +47,37 @@ struct DaemonOptions {
 struct Streams {
   OpenPart open_part;
   std::function<std::vector<stream::StorePart>()> parts;
-  /// Their registration with the metadata service. By one thread at a time.
+  /// Returns the registrations of `parts` with the metadata service. One thread at a time calls it.
   std::function<std::vector<stream::RegisteredPart>(const std::vector<stream::StorePart>& parts)>
       registrations;
-  RemoteOptions remote;  ///< but for `lookup`
-  /// Whether a program writes a part; and the work for a part without a writer.
+  RemoteOptions remote;  ///< without `lookup`
+  /// Returns whether a program writes a part; below, the work for a part without a writer.
   std::function<bool(const stream::StorePart& part)> written;
   std::function<void(const stream::StorePart& part)> tend;
 };
-/// Those of a place.
+/// Returns the functions for a place.
 Streams StreamsOf(io::FileSystem& fs, const std::string& place, uint64_t mirror_bytes);
 
 class Daemon {
  public:
-  /// Listens. The caller holds the place's lock. kInvalidArgument: addresses that are none, or that
-  /// others could not use.
+  /// Begins to listen. The caller holds the place's lock. kInvalidArgument: an address is invalid,
+  /// or other daemons could not use it.
   static Result<std::unique_ptr<Daemon>> Open(const DaemonOptions& options, const Token& token,
                                               Streams streams);
   ~Daemon();
-  /// Until Stop or a signal.
+  /// Serves until Stop or a signal.
   Status Run(const io::FileDescriptor* signals = nullptr);
   void Stop() { listener_->Stop(); }
   const std::string& address() const { return listener_->address(); }
   ConnectionListener& listener() { return *listener_; }
-  /// Says goodbye to the metadata service, and waits for what is under way, at most so long. False:
-  /// something still is.
+  /// Deregisters at the metadata service, and waits at most `timeout_ms` for running work. Returns
+  /// false if some still runs.
   bool Finish(uint64_t timeout_ms);
   /// Answers the next request of another daemon. After a failure its connection is to be closed.
   Status ServePeer(Channel& channel);
 
  private:
-  /// A request of another daemon that is answered once there is something to say.
+  /// A request of another daemon that is answered later, when there is a result.
   struct OpenWait {
     stream::Request request;
     uint64_t id = 0;
@@ -111,14 +113,14 @@ class Daemon {
   RareLog closed_{"closed connections"};
   std::atomic<bool> ticking_{false};
   std::atomic<bool> tends_{false};
-  std::mutex tick_mutex_;  ///< of what follows
+  std::mutex tick_mutex_;  ///< guards the members below
   std::vector<stream::RegisteredPart> registered_;
   uint64_t tended_ns_ = 0;
   TendingSchedule schedule_;
   bool told_failure_ = false;
   /// A thread that serves a reader may wait for another daemon; a thread that serves a daemon waits
   /// for none. So no two daemons wait for each other for lack of threads. One thread ticks and one
-  /// tends: neither waits for those that serve, nor for each other. These end first.
+  /// tends: neither waits for the serving threads, nor for the other. The members below end first.
   Workers for_readers_;
   Workers for_peers_;
   Workers upkeep_{2};

@@ -1,7 +1,7 @@
-/// Going on in the background.
+/// Continuation of a program in the background.
 ///
 /// Layer      tools
-/// Threads    before any is started
+/// Threads    call it before any thread is started
 #pragma once
 
 #include <utility>
@@ -11,12 +11,13 @@
 
 namespace quire::streamd {
 
-/// Goes on in a new process, of a session of its own. The old one ends with success once Ready is
-/// called, or with failure if the new one ends: so its caller knows how the start went.
+/// Continues the program in a new process with its own session. The old process ends with success
+/// once Ready is called, or with failure if the new one ends before: so the caller of the program
+/// knows whether the start succeeded.
 class Background {
  public:
   static Result<Background> Enter();
-  /// Standard streams lead nowhere from now on.
+  /// Ends the old process with success, and redirects the standard streams to /dev/null.
   void Ready();
 
  private:

@@ -1,5 +1,5 @@
-/// How two daemons show one another that both have the token, without sending it; and the keys of
-/// their connection, which follow from what each has drawn for it.
+/// The handshake by which two daemons prove to each other that they have the token, without sending
+/// it; and the keys of their connection, derived from a random number of each side.
 ///
 /// Layer      tools
 /// Encoding   docs/format/message-stream.md
@@ -25,16 +25,16 @@ constexpr uint32_t kHandshakeFrameBytes = kFrameHeadBytes + kDigestBytes;
 /// A secret that the daemons of one user share. Never shown, logged or sent.
 class Token {
  public:
-  /// At least 32 bytes, of which nothing is assumed.
+  /// Creates a token from a secret of at least 32 bytes with any content.
   static Result<Token> From(Slice secret);
-  /// From a file that only its user can read; where `make` and there is none, one of 32 random
-  /// bytes.
+  /// Reads a token from a file that only its user can read. If there is none and `make` is set,
+  /// creates one with 32 random bytes.
   static Result<Token> Load(io::FileSystem& fs, const std::string& path, bool make);
   ~Token();
   Token(const Token&) = default;
   Token& operator=(const Token&) = default;
 
-  /// HMAC-SHA256 of `purpose` and both nonces under the secret.
+  /// Returns HMAC-SHA256 of `purpose` and both nonces under the secret.
   std::string Digest(Slice purpose, Slice client_nonce, Slice server_nonce) const;
 
  private:
@@ -48,13 +48,13 @@ struct ChannelKeys {
   uint64_t to_client = 0;
 };
 
-/// The called side: receives two frames of kHandshakeFrameBytes and answers each. It does not wait
-/// and takes no memory for what comes, so that strangers cost nothing.
+/// The called side: receives two frames of kHandshakeFrameBytes and answers each. It does not wait,
+/// and allocates no memory for received bytes, so that peers without the token cost nothing.
 class ServerHandshake {
  public:
   ServerHandshake(const Token& token, std::string nonce)
       : token_(token), nonce_(std::move(nonce)) {}
-  /// The frame to send back. After a failure the connection is to be closed.
+  /// Returns the frame to send back. After a failure the caller must close the connection.
   Result<std::string> Consume(Slice frame);
   bool done() const { return done_; }
   const ChannelKeys& keys() const { return keys_; }
@@ -70,11 +70,12 @@ class ServerHandshake {
   ChannelKeys keys_;
 };
 
-/// The calling side. kPeerFailed: the other side has another token, or is no daemon.
+/// Does the handshake of the calling side. kPeerFailed: the other side has another token, or is no
+/// daemon.
 Result<std::unique_ptr<Channel>> CallAsClient(io::Socket socket, const Token& token,
                                               uint64_t deadline_ns);
 
-/// 32 random bytes.
+/// Returns 32 random bytes.
 std::string NewNonce();
 
 }  // namespace quire::streamd

@@ -1,4 +1,4 @@
-/// The parts of stores that lie at this place, as other daemons see them.
+/// The parts of stores at this place, as other daemons see them.
 ///
 /// Layer      tools
 /// Threads    any
@@ -29,13 +29,13 @@ class LocalParts {
  public:
   explicit LocalParts(OpenPart open) : open_(std::move(open)) {}
 
-  /// Answers a request but a wait over `channel`, the bytes of a version from where they lie. A
-  /// failure is one of the connection: it is to be closed.
+  /// Answers a request (but no wait) over `channel`; sends the bytes of a version directly from the
+  /// log. A failure is one of the connection, which the caller must close.
   Status Serve(const stream::Request& request, uint64_t id, Channel& channel);
-  /// The body that answers a request but a wait or a fetch. If objects or versions are requested
-  /// page by page, all pages come from one list, which is made for the first.
+  /// Returns the body of the answer to a request that is no wait or fetch. If objects or versions
+  /// are requested page by page, all pages come from one list, which is created for the first page.
   Result<std::string> BodyOf(const stream::Request& request);
-  /// StreamReader::Wait of the part.
+  /// Calls StreamReader::Wait of the part.
   Result<uint64_t> Wait(const stream::StorePart& part, uint64_t after, uint64_t timeout_ms);
   /// Reopens readers that were opened before now: their stores may have been removed or recreated.
   void Refresh();
@@ -57,16 +57,15 @@ class LocalParts {
   PagedLists<std::pair<stream::StorePart, std::string>, StreamVersion> versions_;
 };
 
-/// [ns] How long one answer, or one piece of a version, may take on its way.
+/// [ns] Deadline for sending one answer, or one piece of a version.
 constexpr uint64_t kFrameNs = 5'000'000'000;
-/// [ns] How long a version may, beyond that: 10 MB in each second. While it is on its way its view
-/// holds the log of the program that writes, whose puts end where a peer may take what time it
-/// likes.
+/// [ns] Additional time for a version: 10 MB per second. While a version is being sent, its view
+/// holds the writer's log, so without a deadline a slow peer could block the writer's puts.
 constexpr uint64_t kFetchNsPerByte = 100;
-/// From now on.
+/// Returns the pace for sending `bytes` from now on.
 Pace PaceOf(uint64_t bytes);
 
-/// The parts at `place`, as far as it can be looked through.
+/// Returns the parts at `place`, as far as it can be listed.
 std::vector<stream::StorePart> PartsAt(io::FileSystem& fs, const std::string& place);
 
 }  // namespace quire::streamd

@@ -1,5 +1,5 @@
-/// The daemon's log: lines in a file of its place, which takes no more room than it may, however
-/// long the daemon runs. The newest lines are always there.
+/// The daemon's log: lines in a file in its place, whose size is limited however long the daemon
+/// runs. It always contains the newest lines.
 ///
 /// Layer      tools
 /// Threads    any
@@ -17,13 +17,13 @@ namespace quire::streamd {
 
 class DaemonLog {
  public:
-  /// [bytes] Of the file, and of the one before it, `path`.old.
+  /// [bytes] Limit on the file, and on the previous one, `path`.old.
   static constexpr uint64_t kBytesMax = 512 << 10;
 
-  /// Begins an empty one; what an earlier daemon left becomes the one before it.
+  /// Begins an empty file; the log of an earlier daemon becomes the previous one.
   static Result<std::unique_ptr<DaemonLog>> Open(io::FileSystem& fs, const std::string& path,
                                                  uint64_t bytes_max = kBytesMax);
-  /// A line that cannot be written is left out.
+  /// Writes a line. A line that cannot be written is dropped.
   void Write(const std::string& text);
 
  private:

@@ -1,5 +1,5 @@
-/// Lists that are asked for page by page: each is made once, and kept while its pages are asked
-/// for.
+/// Lists that are requested page by page: each is created once, and stored while its pages are
+/// requested.
 ///
 /// Layer      tools
 /// Threads    any
@@ -18,7 +18,7 @@
 
 namespace quire::streamd {
 
-/// How many entries are kept in all lists together: the objects of two of the largest parts.
+/// Limit on the entries of all stored lists together: the objects of two of the largest parts.
 constexpr size_t kPagedEntriesMax = size_t{2} << 20;
 
 template <typename Name, typename VersionEntry>
@@ -28,8 +28,8 @@ class PagedLists {
 
   explicit PagedLists(size_t entries_max = kPagedEntriesMax) : entries_max_(entries_max) {}
 
-  /// The list that is kept under this name. If it is asked for its first page, or none is kept,
-  /// what `make` returns, a Result<std::vector<VersionEntry>>.
+  /// Returns the list that is stored under this name. If its first page is requested, or no list is
+  /// stored, returns the list that `make` returns (a Result<std::vector<VersionEntry>>).
   template <typename Make>
   Result<List> Get(const Name& name, bool first_page, const Make& make) {
     if (!first_page) {
@@ -43,9 +43,9 @@ class PagedLists {
     QUIRE_ASSIGN_OR_RETURN(std::vector<VersionEntry> made, make());
     return std::make_shared<const std::vector<VersionEntry>>(std::move(made));
   }
-  /// There are further pages of this list. If the lists have more than `entries_max` entries now,
-  /// drops the least recently used ones: a request for a further page of one makes it again. This
-  /// one stays, whatever its size.
+  /// Stores a list of which further pages will be requested. If all lists together then have more
+  /// than `entries_max` entries, drops the least recently used ones: a request for a further page
+  /// of one creates it again. This list stays, whatever its size.
   void Keep(const Name& name, List list) {
     const std::lock_guard<std::mutex> lock(mutex_);
     kept_[name] = {std::move(list), true, ++uses_};

@@ -1,5 +1,5 @@
-/// The metadata service: which daemon has which part of a store. The daemons register again and
-/// again. Registrations expire, and a restarted service soon knows all parts again. If two daemons
+/// The metadata service: which daemon has which part of a store. The daemons register repeatedly.
+/// Registrations expire, and a restarted service soon knows all parts again. If two daemons
 /// register the same part (for example, after a job moved to other nodes), lookups return the more
 /// recently written one.
 ///
@@ -23,7 +23,7 @@ class PartRegistry {
  public:
   explicit PartRegistry(size_t parts_max = 1 << 20) : parts_max_(parts_max) {}
 
-  /// `parts` are at `address` until `now_ns` + `ttl_ms`; 0: they are there no longer. A
+  /// Registers `parts` at `address` until `now_ns` + `ttl_ms`; a `ttl_ms` of 0 deregisters them. A
   /// registration that is older than that of another address is ignored. kNoSpace.
   Status Register(const std::vector<stream::RegisteredPart>& parts, const std::string& address,
                   uint64_t now_ns, uint64_t ttl_ms);
@@ -36,7 +36,7 @@ class PartRegistry {
     std::string address;
     uint64_t until_ns = 0;
     uint64_t newest_ns = 0;
-    bool told = false;  ///< that another address has the part, too
+    bool told = false;  ///< a warning that another address has the part, too, was logged
   };
   bool Older(const stream::RegisteredPart& told, const std::string& address, uint64_t now_ns,
              Entry* known);

@@ -1,4 +1,4 @@
-/// When the parts of a place were written last.
+/// The times of the last write to each part of a place.
 ///
 /// Layer      tools
 /// Threads    an object belongs to one thread at a time
@@ -21,16 +21,15 @@ class PartTimestamps {
   PartTimestamps(io::FileSystem& fs, std::string place) : fs_(fs), place_(std::move(place)) {}
 
   /// Returns the registrations of `parts`. A part whose versions are damaged counts as the oldest.
-  /// If a look fails for another reason, such as a shortage of descriptors, the part has the date
-  /// of the last look that succeeded (none: it counts as the oldest), and the next call looks
-  /// again.
+  /// If reading it fails for another reason, such as a shortage of descriptors, the part has the
+  /// date of the last successful read (none: it counts as the oldest), and the next call retries.
   ///
-  /// Cost  Each part: one look at its lock and at its gate. Reads its versions if they have changed
+  /// Cost  For each part: checks its lock and its gate. Reads its versions if they have changed
   ///       since the last call and no program writes it.
   std::vector<stream::RegisteredPart> Of(const std::vector<stream::StorePart>& parts);
 
  private:
-  /// Any change of a log that no program writes is a change of its numbers, too.
+  /// Numbers that change whenever a log without a writer changes.
   struct Numbers {
     uint64_t index_number = 0;
     uint64_t snapshot = 0;
@@ -38,7 +37,7 @@ class PartTimestamps {
   };
   struct Known {
     uint64_t newest_ns = 0;
-    std::optional<Numbers> of;  ///< nullopt: the next call looks again
+    std::optional<Numbers> of;  ///< nullopt: the next call reads again
   };
   Result<Known> Look(const stream::StorePart& part, const Known& before) const;
   Result<Numbers> NumbersOf(const stream::PartName& name) const;

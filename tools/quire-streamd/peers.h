@@ -1,4 +1,4 @@
-/// Calls to other daemons, over connections that are kept for the next call.
+/// Calls to other daemons, over connections that stay open for the next call.
 ///
 /// Layer      tools
 /// Threads    any
@@ -22,13 +22,13 @@ class Peers {
  public:
   explicit Peers(Token token) : token_(std::move(token)) {}
 
-  /// The body of the answer of the daemon at `address`.
+  /// Sends a request to the daemon at `address` and returns the body of its answer.
   ///
-  /// Errors   what it answers; kPeerFailed  It is not there, or has another token; kTimedOut.
+  /// Errors   the daemon's error; kPeerFailed  It does not run, or has another token; kTimedOut.
   Result<std::string> Call(const std::string& address, const stream::Request& request,
                            uint64_t deadline_ns);
-  /// Asks for a version. While its bytes arrive, `taker` provides room for them and is notified.
-  /// kCorruption: they differ from what was stored there.
+  /// Fetches a version. `taker` provides room for its bytes and is notified while they arrive.
+  /// kCorruption: they differ from the bytes that were stored there.
   struct Taker {
     std::function<Result<char*>(const StreamVersion& version)> place;
     Channel::Came came;

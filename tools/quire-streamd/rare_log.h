@@ -1,5 +1,5 @@
-/// Warnings of which others decide how many there are: a few in a minute are logged, the rest are
-/// counted, so that strangers cannot fill the log, nor push out of it what its owner has to read.
+/// Warnings whose number other programs determine: a few per minute are logged, the rest are
+/// counted, so that strangers cannot fill the log or push out lines that its owner must read.
 ///
 /// Layer      tools
 /// Threads    any
@@ -16,10 +16,11 @@ class RareLog {
   static constexpr uint64_t kLinesMax = 5;  ///< in each window
   static constexpr uint64_t kWindowNs = 60'000'000'000;
 
-  /// `what`: of what there were more, as "refused connections".
+  /// `what`: the name of the counted events, such as "refused connections".
   explicit RareLog(std::string what) : what_(std::move(what)) {}
   void Warn(const std::string& text, uint64_t now_ns);
-  /// Logs how many warnings were left out, once their window is over. Cheap; called now and then.
+  /// Logs the number of suppressed warnings once their window is over. Cheap; called from time to
+  /// time.
   void Tell(uint64_t now_ns);
 
  private:

@@ -1,5 +1,5 @@
-/// Parts of stores that lie elsewhere, for the readers of this node: questions are passed on to the
-/// daemon that has the part, versions fetched into this place's mirror.
+/// Parts of stores on other nodes, for the readers of this node: requests are forwarded to the
+/// daemon that has the part, and versions are fetched into this place's mirror.
 ///
 /// Layer      tools
 /// Source     NVStream, HPDC18, section 6.1
@@ -25,7 +25,7 @@ namespace quire::streamd {
 struct RemoteOptions {
   /// Returns the address of a part: kNotFound.
   std::function<Result<std::string>(const stream::StorePart& part, uint64_t deadline_ns)> lookup;
-  /// The mirror of a part, and a reader of it.
+  /// Opens the mirror of a part; below, a reader of it.
   std::function<Result<std::unique_ptr<stream::Mirror>>(const stream::StorePart& part)> open_mirror;
   std::function<Result<std::unique_ptr<StreamReader>>(const stream::StorePart& part)> open_mirrored;
 };
@@ -34,8 +34,8 @@ class RemoteParts {
  public:
   RemoteParts(Peers& peers, RemoteOptions options) : peers_(peers), options_(std::move(options)) {}
 
-  /// The body that answers a reader's request. For kFetch: the version is in the mirror; `tell` was
-  /// called while it arrived.
+  /// Returns the body of the answer to a reader's request. For kFetch: puts the version into the
+  /// mirror, and calls `tell` while it arrives.
   Result<std::string> Serve(const stream::Request& request, uint64_t deadline_ns,
                             const stream::OnArrival& tell);
 

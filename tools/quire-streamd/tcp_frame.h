@@ -1,4 +1,4 @@
-/// Frames: what daemons send one another over TCP. Each is bound to its connection, its direction
+/// The frames that daemons send each other over TCP. Each is bound to its connection, its direction
 /// and its place in it by the seed of its checksums.
 ///
 /// Layer      tools
@@ -36,37 +36,37 @@ struct FrameHead {
 
 /// The seed of the checksums of one direction of a connection.
 struct FrameSeed {
-  uint64_t key = 0;       // 0 until both have shown that they have the token
+  uint64_t key = 0;       // 0 until both sides have proved that they have the token
   uint64_t sequence = 0;  ///< frames before this one
 };
 
-/// The head, with both checksums.
+/// Encodes the head, with both checksums.
 std::string EncodeFrameHead(const FrameHead& head, Slice payload, const FrameSeed& seed);
 /// kCorruption : it is invalid, belongs elsewhere, or announces more than its kind may have.
 Result<FrameHead> DecodeFrameHead(Slice head, const FrameSeed& seed);
 Status CheckPayload(Slice head, Slice payload, const FrameSeed& seed);
 
-/// How long bytes may take: a peer that stands still is noticed by the first, one that creeps by
-/// the second.
+/// The deadlines of a transfer: the first detects a peer that has stopped, the second one that is
+/// too slow.
 struct Pace {
   uint64_t piece_ns = 0;     // each 32nd of them, of 256 KiB to 1 MiB
   uint64_t deadline_ns = 0;  ///< all of them
 };
 
-/// A connection whose ends have shown that they have the token.
+/// A connection whose two sides have proved that they have the token.
 class Channel {
  public:
   Channel(io::Socket socket, uint64_t send_key, uint64_t receive_key)
       : socket_(std::move(socket)), sent_{send_key, 0}, received_{receive_key, 0} {}
 
   Status Send(TcpFrameKind kind, uint64_t id, Slice payload, uint64_t deadline_ns);
-  /// The head of the next frame; ReceivePayload follows, with room for its size.
+  /// Receives the head of the next frame; ReceivePayload must follow, with room for its size.
   Result<FrameHead> ReceiveHead(uint64_t deadline_ns);
   Status ReceivePayload(const FrameHead& head, char* to, uint64_t deadline_ns);
-  /// A whole frame, which must be of this kind and number.
+  /// Receives a whole frame, which must have this kind and number.
   Result<std::string> Receive(TcpFrameKind kind, uint64_t id, uint64_t deadline_ns);
-  /// Bytes without a frame, from where they lie, and to where they shall lie. The receiver gets
-  /// their stream::DataHash, computed while they are in the caches.
+  /// Sends bytes without a frame, without copying them; the receiver stores them directly at their
+  /// destination, and receives their stream::DataHash, computed while they are in the caches.
   Status SendBytes(Slice bytes, const Pace& pace);
   /// `came` is called after each piece with the number of bytes that have arrived.
   using Came = std::function<void(uint64_t bytes)>;

@@ -1,4 +1,4 @@
-/// Decides when parts without a writer are tended: rarely, and not right after a writer has gone,
+/// Decides when parts without a writer are tended: rarely, and not right after a writer has ended,
 /// because a writer that opens the part may have to wait.
 ///
 /// Layer      tools
@@ -16,10 +16,11 @@ namespace quire::streamd {
 
 class TendingSchedule {
  public:
-  /// A part is tended at the second look without a writer, then at every so many looks.
+  /// A part is tended at the second check without a writer, then once in this many checks.
   static constexpr uint32_t kLooksBetween = 60;
 
-  /// One look at all parts that there are. `written`: whether a program writes the part.
+  /// Checks all existing parts once and returns those to tend. `written`: returns whether a program
+  /// writes the part.
   std::vector<stream::StorePart> Due(const std::vector<stream::StorePart>& parts,
                                      const std::function<bool(const stream::StorePart&)>& written);
 

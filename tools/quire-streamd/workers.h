@@ -16,13 +16,13 @@ namespace quire::streamd {
 class Workers {
  public:
   explicit Workers(int threads_max) : threads_max_(threads_max) {}
-  /// Waits for all.
+  /// Waits for all jobs.
   ~Workers();
   /// Runs `job` as soon as a thread is free. Dropped after Stop.
   void Run(std::function<void()> job);
-  /// Starts a thread if there is work and none for it, since the system refused one.
+  /// Starts a thread if there is work without a thread because the system refused one before.
   void Rouse();
-  /// Drops work that has not begun. Whether all that had begun ended within the time.
+  /// Drops work that has not begun. Returns whether all running work ended within the time.
   bool Stop(uint64_t timeout_ms);
   bool stopping();
 

@@ -3,7 +3,7 @@
 ///
 /// Layer      tools
 /// Threads    one
-/// Invariants a key's newest state is that of the newest generation that knows it
+/// Invariants the newest state of a key is in the newest generation that contains it
 #pragma once
 
 #include <functional>
@@ -24,11 +24,11 @@ namespace quire::tool {
 class Chain {
  public:
   Chain(io::FileSystem& fs, DatabaseOnDisk place);
-  /// Errors  kNotFound: absent or deleted (without a message); the database is not whole (with
-  ///         one). kBusy, kCorruption, kIo as of lsm::Reader.
+  /// Errors  kNotFound: the key is absent or deleted (without a message); the database is
+  ///         incomplete (with a message). kBusy, kCorruption, kIo as of lsm::Reader.
   Status Get(Slice key, std::string* value);
-  /// Live pairs in [from, to) by key, until `take` says false. A value is read when it is asked
-  /// for.
+  /// Passes the live pairs in [from, to) to `take`, by key, until it returns false. A value is read
+  /// when `take` calls for it.
   using Value = std::function<Status(std::string* value)>;
   Status Scan(const std::string& from, const std::string& to,
               const std::function<Result<bool>(Slice key, const Value& value)>& take);
@@ -49,11 +49,11 @@ class Chain {
   std::map<std::string, std::shared_ptr<lsm::Reader>> readers_;  // by directory
 };
 
-/// Calls `read` with the database at `path` as it is now. If `read` returns kBusy, the writer has
-/// removed what was to be read: calls it again, with the newer state. `*progress` is for `read` to
-/// set once it has something that it need not read again.
+/// Calls `read` with the current state of the database at `path`. If `read` returns kBusy, the
+/// writer has removed files that were still to be read: calls `read` again with the newer state.
+/// `read` sets `*progress` once it has data that it need not read again.
 ///
-/// Errors  as of FindDatabase and `read`. kBusy: ten calls one after another made no progress.
+/// Errors  as of FindDatabase and `read`. kBusy: ten consecutive calls made no progress.
 Status ReadBesideWriter(
     io::FileSystem& fs, const std::string& path,
     const std::function<Status(const DatabaseOnDisk& place, Chain& chain, bool* progress)>& read);

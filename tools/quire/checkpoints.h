@@ -1,4 +1,4 @@
-/// Checkpoints on disk, as paths on the command line name them; verified, and copied elsewhere.
+/// Finds the checkpoints that a path on the command line names, verifies them, and copies them.
 ///
 /// Layer      tools
 /// Encoding   docs/format/checkpoint.md
@@ -23,28 +23,28 @@ struct CheckpointPlace {
   kv::CheckpointFound found;
 };
 
-/// Those that `path` names: of all databases there, of one database, or the one whose directory it
-/// is. Perhaps none.
+/// Returns the checkpoints that `path` names: of all databases there, of one database, or the one
+/// whose directory it is. May return none.
 /// Errors  kNotFound: `path` is not there; kIo.
 Result<std::vector<CheckpointPlace>> FindCheckpointPlaces(io::FileSystem& fs,
                                                           const std::string& path);
-/// The one whose directory `path` is. kNotFound: it is none.
+/// Returns the checkpoint whose directory `path` is. kNotFound: it is no checkpoint.
 Result<CheckpointPlace> FindCheckpointPlace(io::FileSystem& fs, const std::string& path);
 
-/// What is wrong with a file of a checkpoint.
+/// A problem of a checkpoint's file.
 struct CheckpointFinding {
   std::string path;
   Status status;
 };
-/// Reads every file and compares its sum with the one that was noted.
+/// Reads every file and compares its checksum with the recorded one.
 std::vector<CheckpointFinding> VerifyCheckpoint(
     io::FileSystem& fs, const std::string& directory,
     const std::function<void(uint64_t done, uint64_t total)>& progress, uint64_t* bytes);
 
-/// Copies a complete checkpoint to <target>/<database>/<number>, every sum verified on the way; it
-/// is there whole, or nothing of it is, nor a directory that was made for it. The directory of the
-/// copy.
-/// Errors  kInvalidArgument: there is one already; kBusy: it is just being written; kCorruption:
+/// Copies a complete checkpoint to <target>/<database>/<number>, and verifies every checksum
+/// meanwhile. Either the copy is complete, or neither it nor a directory created for it remains.
+/// Returns the directory of the copy.
+/// Errors  kInvalidArgument: the copy exists already; kBusy: it is being written; kCorruption:
 ///         names the file; kNoSpace, kIo.
 Result<std::string> ExportCheckpoint(
     io::FileSystem& fs, const CheckpointPlace& place, const std::string& target,

@@ -1,4 +1,4 @@
-/// The commands of the program `quire`: what each is asked, and its exit code.
+/// The commands of the program `quire`: their arguments and exit codes.
 ///
 /// Layer      tools
 /// Encoding   docs/tool.md
@@ -16,13 +16,13 @@ namespace quire::tool {
 
 /// The exit code of every command.
 enum ExitCode : int {
-  kFine = 0,        ///< done, and all is well
-  kFoundWrong = 1,  ///< done, and something is wrong: damage, an absent key, a finding
-  kWrongUsage = 2,  ///< not done: the command line is not understood
+  kFine = 0,        ///< done, and no problem was found
+  kFoundWrong = 1,  ///< done, and a problem was found: damage, an absent key, a finding
+  kWrongUsage = 2,  ///< not done: the command line is invalid
   kCannotRead = 3,  ///< not done: no such database, no permission, open elsewhere, no room
 };
 
-/// How keys and values are shown.
+/// The form in which keys and values are printed.
 enum class ByteFormat { kText, kHex, kJson };
 
 struct PathsOptions {
@@ -58,11 +58,11 @@ struct VerifyOptions {
 struct ChangeOptions {
   std::vector<std::string> paths;
   bool json = false;
-  bool yes = false;  ///< else the command only prints what it would do
+  bool yes = false;  ///< if false, the command only prints what it would do
 };
 
 struct RepairCommandOptions : ChangeOptions {
-  int rank_count = 0;       ///< for a new DATABASE; 0: as the parts say
+  int rank_count = 0;       ///< for a new DATABASE; 0: taken from the parts
   std::string partitioner;  ///< for a new DATABASE; empty: the hash, if the keys agree
 };
 
@@ -81,7 +81,7 @@ struct ExportOptions {
 };
 
 struct DoctorOptions {
-  std::string path = ".";  ///< where a repository is to be
+  std::string path = ".";  ///< the directory of a future repository
   bool json = false;
 };
 

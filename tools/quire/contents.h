@@ -1,5 +1,4 @@
-/// Finds the data of Quire at a path, of any kind: for commands that find none of their own kind
-/// there.
+/// Finds data of Quire of any kind at a path, for commands that find none of their own kind there.
 ///
 /// Layer      tools
 /// Encoding   docs/format/database.md, dataset.md, checkpoint.md, stream.md
@@ -26,12 +25,12 @@ struct Contents {
   }
 };
 
-/// Looks at everything; what cannot be read is left out.
+/// Lists everything; omits what cannot be read.
 Contents ContentsOf(io::FileSystem& fs, const std::string& path);
-/// kNotFound with the text of `missing`, what lies at `path` instead, and the command that shows
-/// it. If `path` cannot be listed, why.
+/// Returns kNotFound with the text of `missing`, the data at `path`, and the command that shows
+/// them. If `path` cannot be listed, the text has the reason.
 Status Absent(io::FileSystem& fs, const std::string& missing, const std::string& path);
-/// The command that shows the stores of streams in `directories`, or the only one.
+/// Returns the command that shows the stores of streams in `directories`, or the only store.
 std::string StreamCommand(const std::vector<std::string>& directories);
 
 }  // namespace quire::tool

@@ -1,10 +1,10 @@
-/// Makes a new DATABASE of the parts that are there, for quire repair.
+/// Creates a new DATABASE from the existing parts, for quire repair.
 ///
 /// Layer      tools
 /// Encoding   docs/format/database.md
 /// Threads    one
-/// Invariants a rule of ownership is written only if the keys that are there agree with it, or the
-///            user names it
+/// Invariants a partitioner is written only if the existing keys agree with it, or if the user
+///            names it
 #pragma once
 
 #include <string>
@@ -18,13 +18,13 @@ namespace quire::tool {
 
 struct RebuildOptions {
   bool dry_run = true;
-  int rank_count = 0;       ///< of the newest generation; 0: as its parts say
+  int rank_count = 0;       ///< of the newest generation; 0: taken from its parts
   std::string partitioner;  ///< empty: "hash", if the keys agree
   std::string lost_directory;
   std::string holder;  ///< for the lock file
 };
 
-/// `place` has lost its descriptor, and its parts can be opened.
+/// Rebuilds the descriptor of `place`, which has lost it, and whose parts can be opened.
 ///
 /// Errors  kInvalidArgument: the number of ranks, or the partitioner, must be given.
 ///         kNotFound: there is no part. kBusy, kIo, kNoSpace.

@@ -10,7 +10,7 @@
 
 namespace quire::tool {
 
-/// How a check went. Notes and what is fine leave the exit code alone.
+/// The result of a check. Notes and good results do not change the exit code.
 struct Check {
   std::string name;
   enum class Level { kFine, kNote, kWrong } level = Level::kFine;
@@ -41,7 +41,7 @@ class Findings {
   std::vector<Check> all_;
 };
 
-/// MPI: its launcher, whether two ranks start and find each other, and their level of threads.
+/// Checks MPI: its launcher, whether two ranks start and find each other, and their thread level.
 void CheckMpi(Findings* findings);
 
 }  // namespace quire::tool

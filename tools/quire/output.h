@@ -17,28 +17,28 @@ namespace quire::tool {
 
 using Json = nlohmann::ordered_json;
 
-/// Prints the document, indented, and a line's end. In ASCII alone, so that no terminal obeys what
-/// was stored; programs that parse it get the same texts.
+/// Prints the document, indented, and a newline. Uses only ASCII, so that stored bytes cannot
+/// control the terminal; programs that parse the output receive the same texts.
 void PrintJson(const Json& document);
-/// The same on one line.
+/// Prints the document on one line.
 void PrintJsonLine(const Json& document);
-/// A text of a document as people may be shown it: base::Legible.
+/// Returns a text of a document in a form that is safe to print: base::Legible.
 std::string Text(const Json& text);
-/// Says on standard error what went wrong; the exit code that belongs to it.
+/// Prints the failure on standard error; returns its exit code.
 int Fail(const Status& status);
 /// Sets object[name] to the bytes as text if they are valid UTF-8 without control characters, else
 /// object[name + "_hex"] to two digits for each.
 void SetBytes(Json* object, const std::string& name, Slice bytes);
-/// The bytes as `format` says, without a line's end; not for kJson.
+/// Returns the bytes in `format`, without a newline; not for kJson.
 std::string ShowBytes(Slice bytes, ByteFormat format);
-/// The notice of every command that shows a database while a job has it open.
+/// Returns the notice of every command that shows a database while a job has it open.
 std::string MemoryNote(const std::string& writer);
 /// "12.3 MiB".
 std::string ShowSize(uint64_t bytes);
-/// The bytes that pairs of digits stand for. kInvalidArgument: they are none.
+/// Returns the bytes of pairs of hexadecimal digits. kInvalidArgument: the text contains others.
 Result<std::string> ParseHex(const std::string& digits);
 
-/// A line on a terminal that says how far something is; nothing where it was not asked for.
+/// A line on a terminal that shows the progress of a command; prints nothing unless requested.
 class Progress {
  public:
   Progress(const std::string& what, bool wanted);
@@ -52,7 +52,7 @@ class Progress {
   const bool wanted_;
   int shown_ = -1;  // percent
 };
-/// Whether standard error is a terminal.
+/// Returns whether standard error is a terminal.
 bool OnTerminal();
 
 }  // namespace quire::tool

@@ -1,5 +1,4 @@
-/// How the bytes of an object of a stream are written out: as they are, as numbers, or as NumPy's
-/// file.
+/// Printing of the bytes of a stream's object: raw, as numbers, or as a NumPy file.
 ///
 /// Layer      tools
 /// Encoding   NumPy's .npy, version 1.0
@@ -15,14 +14,14 @@
 
 namespace quire::tool {
 
-/// The header of an array in an .npy file; `bytes` is the array's size.
+/// Returns the header of an array in an .npy file; `bytes` is the array's size.
 std::string NpyHeader(const StreamShape& shape, uint64_t bytes);
-/// The elements as numbers, a row of the fastest extent on a line; an object without a type of
-/// elements as printable text.
+/// Writes the elements as numbers, one row of the fastest-varying extent per line; writes an object
+/// without an element type as printable text.
 void WriteNumbers(const StreamShape& shape, Slice bytes, std::ostream* out);
-/// The shape, as "float64 20 x 30".
+/// Returns the shape, such as "float64 20 x 30".
 std::string ShowShape(const StreamShape& shape);
-/// Its element and its extents.
+/// Sets the element type and extents of `object`.
 void SetShape(Json* object, const StreamShape& shape);
 
 }  // namespace quire::tool

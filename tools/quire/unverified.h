@@ -1,4 +1,5 @@
-/// Data beside the databases at a path: `verify` and `repair` do not read it, and say so.
+/// Data at a path that belongs to no database: `verify` and `repair` do not read it, and report
+/// this.
 ///
 /// Layer      tools
 /// Encoding   docs/tool.md

@@ -46,8 +46,8 @@ class Shuffle {
   /// Queues one entry for `partition`. Waits while there is no room, and sets *waited accordingly.
   Status Add(const ShuffleEntry& entry, uint32_t partition, bool* waited);
   /// Sends the rest, arriving at `barrier` in between. Collective. If it returns OK on all ranks,
-  /// their collectors have received all their entries. Returns this rank's own failure, `mine`,
-  /// before those of other ranks.
+  /// their collectors have received all their entries. Returns this rank's own failure (`mine`
+  /// first), else that of another rank.
   Status Flush(PatientBarrier* barrier, const Status& mine);
   /// Drops queued entries after a failure, and accepts no more batches of the attempt.
   void Drop();
