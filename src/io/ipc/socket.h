@@ -56,16 +56,16 @@ class Socket {
   /// connected.
   Result<uint32_t> PeerUser() const;
   /// Sends SIGTERM to the process that listens at the other end of a local connection: the kernel
-  /// identifies it, so that no other process that has reused its number is hit.
+  /// identifies it, so that a process that has reused its number is not hit.
   ///
-  /// Errors  kInvalidArgument: it is another user's, or in a container whose processes are not seen
-  ///         here. kNotFound: it has ended.
+  /// Errors  kInvalidArgument: it belongs to another user, or runs in a container whose processes
+  ///         are not visible here. kNotFound: it has ended.
   Status AskPeerToEnd() const;
-  /// Hands a copy of a descriptor to the process at the other end of a local connection.
+  /// Sends a copy of a descriptor to the process at the other end of a local connection.
   Status SendDescriptor(int fd);
-  /// Instead of a descriptor: there is no room for one more.
+  /// Sends, instead of a descriptor, that there is no room for one more.
   Status SendRefusal();
-  /// kBusy: the peer refused. kPeerFailed: it sent none.
+  /// Receives a descriptor. kBusy: the peer refused. kPeerFailed: it sent none.
   Result<FileDescriptor> ReceiveDescriptor(uint64_t deadline_ns);
 
   int fd() const { return fd_.get(); }
@@ -81,9 +81,9 @@ class Socket {
   int wake_at_ = 1;  // SO_RCVLOWAT
 };
 
-/// The user that this process runs as.
+/// Returns the user as which this process runs.
 uint32_t UserId();
-/// "host" and "port" of an address; kInvalidArgument.
+/// Splits an address into "host" and "port"; kInvalidArgument.
 Result<std::pair<std::string, std::string>> SplitAddress(const std::string& address);
 
 }  // namespace quire::io

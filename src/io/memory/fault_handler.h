@@ -1,12 +1,13 @@
-/// A handler of a signal that faults cause (SIGSEGV, SIGBUS), put before the one that the program
-/// has: what is not ours goes to that one as if this were not here.
+/// A handler of a signal that faults cause (SIGSEGV, SIGBUS), installed before the program's own
+/// handler: faults that are not Quire's are passed on to the program's handler as if this one did
+/// not exist.
 ///
 /// Layer      io (internal)
 /// Threads    Install: one at a time. All else: any, and in handlers
 ///
-/// The earlier handler gets the signal mask that it asked for; if there was none, the process ends
-/// as it would have. A handler that the program installs later takes this one's place: it has to
-/// pass on what is not its own. IsInstalled reports it.
+/// The earlier handler runs with the signal mask that it requested; if there was none, the process
+/// ends as it would have. A handler that the program installs later replaces this one: it must pass
+/// on signals that are not its own. IsInstalled reports it.
 #pragma once
 
 #include <signal.h>
@@ -15,21 +16,21 @@
 
 namespace quire::io {
 
-/// The signal was sent (kill, raise, a notice of bad memory), not caused by the interrupted
-/// instruction.
+/// Returns whether the signal was sent (kill, raise, a notice of bad memory), not caused by the
+/// interrupted instruction.
 bool IsSent(int signal, const siginfo_t& info);
 
-/// Lives as long as the process does.
+/// A handler, which must exist as long as the process.
 class FaultHandler {
  public:
   using Function = void (*)(int signal, siginfo_t* info, void* context);
 
   constexpr FaultHandler() = default;
-  /// False where the system refuses.
+  /// Installs the handler; returns false if the system refuses.
   bool Install(int signal, Function ours);
-  /// Whether `ours` is still who gets the signal.
+  /// Returns whether `ours` still receives the signal.
   bool IsInstalled() const;
-  /// For `ours`: the signal belongs to another handler.
+  /// Called by `ours`: passes a signal to the handler to which it belongs.
   void PassOn(int signal, siginfo_t* info, void* context);
 
  private:

@@ -1,5 +1,5 @@
-/// The loop that copies long inputs and hashes them on the way, so that memory is read once. One
-/// form of it per width of registers; same values.
+/// The loop that copies long inputs and hashes them on the way, so that memory is read once. It is
+/// compiled once per register width, with the same results.
 ///
 /// Layer      io (internal)
 /// Source     XXH3's specification: the long inputs' lanes
@@ -15,10 +15,10 @@ namespace quire::io {
 constexpr size_t kStripeBytes = 64;
 constexpr size_t kBlockStripes = 16;
 constexpr size_t kSecretBytes = 192;
-/// By how much the secret moves from stripe to stripe.
+/// The step of the secret from stripe to stripe.
 constexpr size_t kSecretStep = 8;
 
-/// The lanes, and the secret that the seed makes.
+/// The lanes, and the secret derived from the seed.
 struct HashedStripes {
   alignas(64) uint64_t lanes[8];
   alignas(64) unsigned char secret[kSecretBytes];
@@ -28,7 +28,7 @@ struct HashedStripes {
 /// lanes are scrambled behind each whole block. Reads nothing else, but may prefetch it.
 using CopyStripes = void (*)(char* to, const char* from, size_t count, HashedStripes* hash);
 
-/// For every `to`, and past the caches for those that are a multiple of 64 and of 16.
+/// The copy functions: for every `to`, and, bypassing the caches, for multiples of 64 and of 16.
 struct StripeCopier {
   CopyStripes to_any;
   CopyStripes past_caches_64;

@@ -1,6 +1,6 @@
-/// Stores to mapped files. StreamingCopy goes past the caches: for bytes that this program will not
-/// read again soon. No line is fetched only to be overwritten, what the program computes with stays
-/// in the caches, and what is stored is on its way to memory at once. StoreByPages is for the rest.
+/// Stores to mapped files. StreamingCopy bypasses the caches: for bytes that this program will not
+/// read again soon. No line is fetched only to be overwritten, the program's data stay in the
+/// caches, and the stored bytes go to memory at once. StoreByPages is for all other stores.
 ///
 /// Layer      io
 /// Source     NVStream, HPDC18, sections 2 and 4.3 (streaming stores, one fence instead of a flush
@@ -21,40 +21,41 @@ constexpr size_t kLineBytes = 64;
 
 enum class StoreKind : uint8_t { kPlain, kSse2, kAvx2, kAvx512, kNeon };
 
-/// Those that this processor has, the best last; kPlain is always first.
+/// Returns the kinds that this processor has, the best last; kPlain is always first.
 std::vector<StoreKind> StoreKinds();
-/// Found once, when it is first asked for.
+/// Returns the best kind; it is determined at the first call.
 StoreKind BestStores();
 const char* StoreKindName(StoreKind kind);
 
 /// Copies `size` bytes from any address to `to`, which is a multiple of kLineBytes. Whole lines are
 /// written: behind the bytes there are zeros.
 ///
-/// Order      Others see the bytes, and memory has them, after DrainStreamingStores; until then in
-///            any order.
+/// Order      The bytes are visible to other threads, and in memory, after DrainStreamingStores;
+///            until then in any order.
 /// Durability On persistent memory (DAX), then. kPlain leaves lines in the caches: WriteBack.
 void StreamingCopy(char* to, const char* from, size_t size, StoreKind kind);
 
-/// The same, and returns the XXH3-64 of the bytes under `seed` (base::Checksum's), which are read
-/// once: as fast as the copy alone.
+/// Copies like StreamingCopy, and returns the XXH3-64 of the bytes under `seed` (as
+/// base::Checksum). Reads them once: as fast as the copy alone.
 uint64_t StreamingCopyHashed(char* to, const char* from, size_t size, uint64_t seed,
                              StoreKind kind);
 
-/// The same for readers: copies exactly `size` bytes between any addresses that do not overlap. The
-/// hash is that of the copied bytes, even if another program writes to `from` meanwhile.
+/// Copies, for readers, exactly `size` bytes between any addresses that do not overlap, and returns
+/// their hash. The hash is that of the copied bytes, even if another program writes to `from`
+/// meanwhile.
 ///
-/// Order      Of ordinary stores. What is too large for the caches goes past them.
+/// Order      That of ordinary stores. Copies that are too large for the caches bypass them.
 uint64_t CopyHashed(char* to, const char* from, size_t size, uint64_t seed);
 
-/// CopyHashed of bytes that come one after another: in steps, to the same checksum.
+/// A CopyHashed in steps, for bytes that arrive in order: with the same checksum.
 class HashedCopy {
  public:
   HashedCopy(char* to, const char* from, size_t size, uint64_t seed);
   ~HashedCopy();
   HashedCopy(HashedCopy&&) noexcept;
-  /// Copies what lies before `end`, and before `size`. Up to a kilobyte waits for the next step.
+  /// Copies the bytes before `end` and before `size`. Up to a kilobyte waits for the next step.
   void CopyUpTo(size_t end);
-  /// Copies the rest; the XXH3-64 of all.
+  /// Copies the rest; returns the XXH3-64 of all bytes.
   uint64_t End();
 
  private:
@@ -85,11 +86,11 @@ inline void StoreByPages(char* to, const char* from, size_t size) {
   if (size != 0) std::memcpy(to, from, size);
 }
 
-/// Earlier stores become visible, and are on their way to memory, before any later store.
+/// Makes earlier stores visible, and sends them to memory, before any later store.
 void DrainStreamingStores();
 
-/// Has the caches write the lines of [from, from + size) to memory, and keep them where the
-/// processor can. Done with the next DrainStreamingStores.
+/// Makes the caches write the lines of [from, from + size) to memory, and keep them if the
+/// processor can. Complete after the next DrainStreamingStores.
 void WriteBack(const char* from, size_t size);
 
 }  // namespace quire::io

@@ -1,4 +1,5 @@
-/// A part of a file that is used as a file of its own: tables that lie one behind another.
+/// A part of a file that is used as a file of its own: for tables that are stored one after
+/// another.
 ///
 /// Layer      io
 /// Threads    as of the file
@@ -11,12 +12,12 @@
 
 namespace quire::io {
 
-/// The bytes [begin, begin + size) of `file`, for reading. What is behind them is not there.
+/// Returns the bytes [begin, begin + size) of `file` as a file for reading.
 std::unique_ptr<File> NewFileSection(std::shared_ptr<File> file, uint64_t begin, uint64_t size);
 
-/// All bytes of `file` from `begin` on, for writing: it grows with the file. Its Sync only has the
-/// system begin to write them out: several that are written one behind another are made durable
-/// together, by the Sync of `file`.
+/// Returns all bytes of `file` from `begin` on as a file for writing, which grows with `file`. Its
+/// Sync only makes the system begin to write the bytes: the Sync of `file` makes several such tails
+/// durable together.
 std::unique_ptr<File> NewFileTail(std::shared_ptr<File> file, uint64_t begin);
 
 }  // namespace quire::io

@@ -39,7 +39,7 @@ class ForwardingFile : public File {
 
 class ForwardingFileSystem : public FileSystem {
  public:
-  /// `base` outlives it and what it hands out.
+  /// `base` must outlive this object and the files that it returns.
   explicit ForwardingFileSystem(FileSystem& base) : base_(base) {}
 
   Result<std::unique_ptr<File>> Open(const std::string& path, FileOpenMode mode) override {

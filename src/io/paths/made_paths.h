@@ -1,5 +1,5 @@
-/// The directories and files that a call made before it could know whether it will succeed. They go
-/// with this object, unless the call keeps them: a refused call leaves nothing behind.
+/// The directories and files that a call creates before it knows whether it will succeed. They are
+/// removed with this object, unless the call keeps them: a refused call leaves nothing behind.
 ///
 /// Layer      io
 /// Threads    one at a time
@@ -18,29 +18,31 @@ class MadePaths {
  public:
   MadePaths() = default;
   /// Removes what was added, in the opposite order. A directory that is not empty stays: another
-  /// program uses it. A failure is ignored: what stays costs room, and the call has failed already.
+  /// program uses it. A failure is ignored: a remaining file only takes space, and the call has
+  /// failed already.
   ~MadePaths();
   MadePaths(MadePaths&& other) noexcept = default;
   MadePaths& operator=(MadePaths&& other) noexcept;
 
-  /// Notes that the caller made the file `path`. If it is the file of a lock, the caller holds the
-  /// lock for as long as this object lives: else it would take away the lock of another program.
+  /// Records that the caller created the file `path`. If it is a lock's file, the caller must hold
+  /// the lock while this object exists: otherwise this object could remove the lock of another
+  /// program.
   void AddFile(FileSystem& fs, std::string path) {
     paths_.push_back({&fs, std::move(path), false});
   }
-  /// Notes that the caller made the directory `path`.
+  /// Records that the caller created the directory `path`.
   void AddDirectory(FileSystem& fs, std::string path) {
     paths_.push_back({&fs, std::move(path), true});
   }
-  /// Notes the file `path`, which the caller is about to make, unless it is there. The caller holds
-  /// a lock under which alone it is made.
+  /// Records the file `path`, which the caller is about to create, unless it exists. The caller
+  /// must hold the lock that protects its creation.
   Status AddFileIfAbsent(FileSystem& fs, const std::string& path);
-  /// Makes the directory `path` durable, and notes it unless it was there.
+  /// Creates the directory `path`, durable, and records it unless it existed.
   Status MakeDirectory(FileSystem& fs, const std::string& path);
-  /// Locks `path` for `holder`, and notes it unless it was there.
+  /// Locks `path` for `holder`, and records the file unless it existed.
   Result<std::unique_ptr<FileLock>> Lock(FileSystem& fs, const std::string& path,
                                          const std::string& holder);
-  /// The created paths stay.
+  /// Makes the created paths stay.
   void Keep() { paths_.clear(); }
 
  private:
@@ -54,9 +56,9 @@ class MadePaths {
   std::vector<Path> paths_;
 };
 
-/// Calls `make`, which makes directories and something in them, again while it finds one of them
-/// gone (kNotFound): another call that was refused has taken back what it made, between two steps
-/// of this one. A few times: what is never there is an error.
+/// Calls `make`, which creates directories and files in them, and repeats it a few times if a
+/// directory has disappeared (kNotFound): another, refused call may have removed its directories
+/// again between two steps of this one.
 template <typename Make>
 Status AgainIfTakenBack(const Make& make) {
   constexpr int kAttempts = 10;

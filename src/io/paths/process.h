@@ -1,4 +1,4 @@
-/// Processes that go on by themselves.
+/// Starting of processes that continue by themselves.
 ///
 /// Layer      io
 /// Threads    any
@@ -18,9 +18,9 @@ namespace quire::io {
 /// Errors   kNotFound  No such program. kTimedOut. kPeerFailed  It ended with a failure.
 Status StartDetached(const std::string& program, const std::vector<std::string>& arguments,
                      uint64_t deadline_ns);
-/// Returns its place in PATH; empty if there is none.
+/// Returns the path of the program `name` in PATH; empty if there is none.
 std::string FindProgram(const std::string& name);
-/// As many open files as this process may have.
+/// Raises the limit on open files to the most that this process may have.
 void RaiseFileLimit();
 
 }  // namespace quire::io

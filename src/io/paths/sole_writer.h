@@ -1,4 +1,4 @@
-/// Whether what a program reads may be changed by its owner alone.
+/// The check that only the owner of a file or directory may change it.
 ///
 /// Layer      io
 /// Source     docs/security.md
@@ -11,8 +11,8 @@
 
 namespace quire::io {
 
-/// kInvalidArgument where others than its owner may change what is at `path`
-/// (FileSystem::SoleWriter). OK where nothing is there: who opens it tells.
+/// Returns kInvalidArgument if users other than its owner may change the file or directory at
+/// `path` (FileSystem::SoleWriter). OK if it does not exist: opening it reports that.
 Status CheckSoleWriter(FileSystem& fs, const std::string& path);
 
 }  // namespace quire::io

@@ -1,5 +1,5 @@
 /// The bytes of one simulated file twice: as processes see them (the page cache, which may be
-/// mapped) and as the device has them; and what a power loss makes of the difference.
+/// mapped) and as the device has them; and the effect of a power loss on the difference.
 ///
 /// Layer      io (internal, simulation)
 /// Threads    serialized by SimFileSystem, except that mapped bytes are stored to at any time
@@ -15,7 +15,7 @@
 
 namespace quire::io {
 
-/// Zeroed, page-aligned memory that stays where it is.
+/// Zeroed, page-aligned memory that is never moved.
 class SimBuffer {
  public:
   explicit SimBuffer(uint64_t capacity);
@@ -34,7 +34,7 @@ class SimBuffer {
 enum class PowerLoss {
   kKeepAll,
   kDropAll,
-  kMixed,  ///< each page its own fate: kept, dropped, torn at 64 bytes, rarely garbled
+  kMixed,  ///< random for each page: kept, dropped, torn at 64 bytes, rarely garbled
 };
 
 class SimContent {
@@ -42,37 +42,39 @@ class SimContent {
   SimContent() : buffer_(std::make_shared<SimBuffer>(0)) {}
 
   uint64_t size() const { return size_; }
-  /// The memory that mappings show; it stays valid as long as it is held.
+  /// Returns the memory that mappings show; it stays valid as long as the pointer is held.
   const std::shared_ptr<SimBuffer>& buffer() const { return buffer_; }
-  /// False where growing to `size` would move memory that is mapped.
+  /// Returns false if growing to `size` would move mapped memory.
   bool CanHold(uint64_t size) const {
     return size <= buffer_->capacity() || buffer_.use_count() == 1;
   }
-  /// Changes the size; new bytes are zero. Only where CanHold(size).
+  /// Changes the size; new bytes are zero. Requires CanHold(size).
   void Resize(uint64_t size);
-  /// Overwrites, growing where needed. Only where CanHold(offset + bytes.size()).
+  /// Overwrites bytes and grows the file if needed. Requires CanHold(offset + bytes.size()).
   void Write(uint64_t offset, Slice bytes);
   void Read(uint64_t offset, uint64_t size, char* to) const;
-  /// Stores through a mapping may come from here on.
+  /// Records that stores through a mapping may happen from now on.
   void MarkMapped() { dirty_ = true; }
-  /// It is persistent memory: what is not durable survives a loss of power line by line.
+  /// Makes the file persistent memory: of bytes that are not durable, each line survives a loss of
+  /// power or not.
   void MarkPersistent() { persistent_ = true; }
 
-  /// The device gets all bytes, and the size.
+  /// Writes all bytes and the size to the device.
   void Sync();
-  /// The device gets the size, and of the bytes no more than was asked for.
+  /// Writes the size and the bytes of this range, and no others, to the device.
   void SyncRange(uint64_t offset, uint64_t size);
-  /// A sync of these bytes has failed. As Linux does, takes their dirty pages for clean: they stay
-  /// as they are in the page cache, a sync passes over them, and a power loss drops them.
+  /// A sync of these bytes has failed. Like Linux, treats their dirty pages as clean: they stay in
+  /// the page cache, a sync ignores them, and a power loss drops them.
   void FailSync(uint64_t offset, uint64_t size);
-  /// Bytes were stored there, perhaps the same again: their pages are dirty.
+  /// Records that bytes were stored there, perhaps the same ones: their pages are dirty.
   void MarkStored(uint64_t offset, uint64_t size);
   /// Replaces the bytes, in the page cache and on the device.
   void Replace(Slice bytes);
 
-  /// The process is gone: later stores through its mappings change nothing here.
+  /// Simulates the death of the process: later stores through its mappings change nothing here.
   void Freeze();
-  /// The page cache is gone; the device keeps what `loss` and `random` let it keep. Frozen before.
+  /// Simulates a loss of power: drops the page cache; `loss` and `random` determine what the device
+  /// keeps. Call Freeze before.
   void LosePower(PowerLoss loss, base::Random* random);
 
  private:

@@ -18,7 +18,7 @@ namespace quire::io {
 struct SimNode;
 using SimEntries = std::map<std::string, std::shared_ptr<SimNode>>;
 
-/// One change of a directory, atomic by itself: a name goes, a name comes, or both (a rename).
+/// One atomic change of a directory: a name is removed, added, or both (a rename).
 struct SimChange {
   std::string removed;  ///< empty: none
   std::string added;    ///< empty: none
@@ -32,19 +32,19 @@ struct SimNode {
 
   const bool is_directory;
   SimContent content;              ///< of a file
-  uint64_t modified = 0;           ///< a file: when it changed last
+  uint64_t modified = 0;           ///< of a file: the time of its last change
   uint64_t names = 1;              ///< directory entries that lead here: hard links
   SimEntries entries;              ///< of a directory, as processes see it
-  SimEntries durable_entries;      ///< of a directory, as the device has it
-  std::vector<SimChange> pending;  ///< what leads from the latter to the former
+  SimEntries durable_entries;      ///< of a directory, as on the device
+  std::vector<SimChange> pending;  ///< the changes from durable_entries to entries
 
   /// Makes a change that is not durable yet.
   void Change(SimChange change);
   /// Makes all changes durable.
   void SyncEntries();
-  /// This node and everything below it: the process that mapped it is gone.
+  /// Freezes this node and everything below it: the process that mapped it has died.
   void Freeze();
-  /// This node and everything below it after a power loss.
+  /// Applies a power loss to this node and everything below it.
   void LosePower(PowerLoss loss, base::Random* random);
   /// Counts the names of all files below this node again, after some were lost; returns the files'
   /// bytes.
@@ -54,7 +54,7 @@ struct SimNode {
   void CountNames(std::map<SimNode*, uint64_t>* counts) const;
 };
 
-/// The components of a path; empty ones and "." left out.
+/// Returns the components of a path, without empty ones and ".".
 std::vector<std::string> SplitPath(const std::string& path);
 
 }  // namespace quire::io

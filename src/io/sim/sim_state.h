@@ -45,7 +45,7 @@ struct SimState {
   uint64_t capacity = kNever;
   uint64_t used = 0;
 
-  /// The write that was under way when the crash fell.
+  /// The write that was in progress at the crash.
   struct {
     SimNodePtr node;
     uint64_t offset = 0;
@@ -59,22 +59,22 @@ struct SimState {
     uint64_t size;
   };
   std::vector<StoredRange> unfenced;
-  /// All stores are durable. After a crash: what comes now was not under way when it fell.
+  /// Makes all stores durable. After a crash: later stores were not in progress at the crash.
   void Fence();
   bool fenced_since_crash = false;
-  std::set<std::thread::id> told;  ///< threads of which a call has failed since the crash
+  std::set<std::thread::id> told;  ///< threads with a call that has failed since the crash
 
-  /// kIo once crashed; then what the calling thread does next was not under way at the crash.
+  /// Returns kIo after a crash; then later calls of this thread were not in progress at the crash.
   Status CheckAlive();
-  /// The same, for a handle opened in `handle_incarnation`.
+  /// Checks likewise for a handle that was opened in `handle_incarnation`.
   Status CheckHandle(uint64_t handle_incarnation);
-  /// A step has happened; crashes if it was the last one allowed.
+  /// Counts a step; crashes if it was the last one allowed.
   void Step();
-  /// The contents of a file changed.
+  /// Records that the contents of a file changed.
   void NoteModified(SimNode* node) { node->modified = ++clock; }
-  /// Sets the steps left; none left is a crash at once.
+  /// Sets the number of steps left; 0 is a crash at once.
   void SetStepsLeft(uint64_t steps_allowed);
-  /// Notes a write that came after the crash, if it is the first of this incarnation, and no call
+  /// Records a write that came after the crash, if it is the first of this incarnation, and no call
   /// of its thread has failed since the crash.
   void NoteInFlight(const SimNodePtr& node, uint64_t offset, Slice bytes,
                     uint64_t handle_incarnation);
@@ -82,12 +82,13 @@ struct SimState {
 
   /// kNotFound : a directory on the way is missing. kInvalidArgument: it is a file.
   Result<SimPlace> Find(const std::string& path) const;
-  /// The same, and the node must be a file (a directory) that exists.
+  /// Finds likewise; the node must be a file (a directory) that exists.
   Result<SimNodePtr> FindFile(const std::string& path) const;
   Result<SimNodePtr> FindDirectory(const std::string& path) const;
-  /// Changes a file's size; kNoSpace beyond the room, kUnsupported where it would move a mapping.
+  /// Changes a file's size. kNoSpace: there is not enough space. kUnsupported: it would move a
+  /// mapping.
   Status Resize(SimNode* node, uint64_t size, const std::string& path);
-  /// One name fewer; the last one gives the room back.
+  /// Removes one name of a file; removing the last one frees its space.
   void DropName(SimNode* node);
   uint64_t FreeBytes() const { return capacity == kNever ? uint64_t{1} << 62 : capacity - used; }
 

@@ -1,21 +1,21 @@
-/// Notes which pages of memory are written to.
+/// Records which pages of memory are written to.
 ///
 /// Layer      io
 /// Source     NVStream, HPDC18, section 5.2 (write-protected pages and a handler of SIGSEGV);
 ///            userfaultfd(2), ioctl PAGEMAP_SCAN (Linux 6.7)
-/// Threads    a watch: one at a time. The memory: any threads write to it at any time; what they
-///            write while Collect runs is noted then or by the next
+/// Threads    a watch: one at a time. The memory: any threads write to it at any time; writes while
+///            Collect runs are recorded by it or by the next one
 ///
-/// kKernel: userfaultfd's asynchronous write protection. Sees what processors store in this
-/// process, in programs and in system calls. Not what is written through another mapping, by
+/// kKernel: userfaultfd's asynchronous write protection. Detects stores of processors in this
+/// process, in programs and in system calls. Does not detect writes through another mapping, by
 /// another process, or by devices.
 ///
 /// kProtect: pages are read-only, and a handler of SIGSEGV opens those that are stored to. A system
-/// call that would write to such a page fails with EFAULT instead. The handler takes only faults of
-/// stores in watched memory; all else goes to the handler that the program had before. A thread
-/// that holds SIGSEGV back must not write to the memory, except under WatchedStores. A handler that
-/// the program installs later and that does not pass on what is not its own gets ours, too; Collect
-/// fails from then on.
+/// call that would write to such a page fails with EFAULT instead. The handler handles only faults
+/// of stores in watched memory; all others go to the program's earlier handler. A thread that
+/// blocks SIGSEGV must not write to the memory, except under WatchedStores. If the program later
+/// installs a handler that does not pass on signals that are not its own, it also receives ours;
+/// Collect fails from then on.
 ///
 /// After fork, the child's kKernel watches fail and do nothing; those of the parent work on.
 #pragma once
@@ -42,24 +42,24 @@ class PagesTaken;
 
 class PageWatch {
  public:
-  /// Begins with no page noted. `memory` begins at a page and can be written to. The first of a
-  /// kind in a process tests the kind on pages of its own.
+  /// Creates a watch with no page recorded. `memory` begins at a page and can be written to. The
+  /// first watch of a kind in a process tests the kind on pages of its own.
   ///
   /// Errors   kUnsupported  This machine, or this memory, cannot do it, or another watch has one of
   ///                         the pages: the text says why.
   ///          kNoSpace      Too many mappings.
   static Result<std::unique_ptr<PageWatch>> New(WatchKind kind, char* memory, uint64_t pages);
   PageWatch();
-  /// Nothing is watched any more.
+  /// Ends the watch.
   virtual ~PageWatch();
 
-  /// Appends the pages that were written to since the Collect before, rising, and forgets them.
-  /// Pages beside each other are one run, mostly.
+  /// Appends the pages that were written to since the previous Collect, in rising order, and
+  /// forgets them. Adjacent pages are mostly one run.
   ///
-  /// Errors   It works no more, and any page may have been written to: let it go.
+  /// Errors   The watch no longer works, and any page may have been written to: destroy it.
   virtual Status Collect(std::vector<PageRun>* written) = 0;
-  /// The same pages, and forgets none: cheaper if most pages were written to, because Collect
-  /// starts to watch each of them again.
+  /// Appends the same pages, but forgets none: cheaper if most pages were written to, because
+  /// Collect starts to watch each of them again.
   virtual Status Look(std::vector<PageRun>* written) const = 0;
 
  private:
@@ -79,10 +79,10 @@ class WatchedStores {
   sigset_t before_;
 };
 
-/// [ns] What the first store to a watched page costs the program, as measured by the kind's test of
-/// itself; kUnsupported, or what else that said.
+/// Returns the cost of the first store to a watched page [ns], as measured by the self-test of the
+/// kind; kUnsupported, or another error of the self-test.
 Result<uint64_t> FirstStoreNs(WatchKind kind);
-/// For tests: the kind's test of itself fails, or no longer does.
+/// For tests: makes the self-test of the kind fail, or succeed again.
 void FailSelfTestForTests(WatchKind kind, bool fails);
 
 }  // namespace quire::io

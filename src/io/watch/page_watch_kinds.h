@@ -14,7 +14,7 @@ namespace quire::io {
 Result<std::unique_ptr<PageWatch>> NewKernelWatch(char* memory, uint64_t pages);
 Result<std::unique_ptr<PageWatch>> NewProtectWatch(char* memory, uint64_t pages);
 
-/// Appends pages to runs, joining what touches.
+/// Appends pages to runs, and joins adjacent runs.
 inline void AppendRun(uint64_t first, uint64_t count, std::vector<PageRun>* runs) {
   if (!runs->empty() && runs->back().first + runs->back().count == first) {
     runs->back().count += count;

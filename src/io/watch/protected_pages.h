@@ -1,5 +1,5 @@
-/// The pages that a handler of SIGSEGV opens when they are stored to, of one range of memory; and
-/// the table in which the handler finds the range of an address.
+/// The protected pages of one range of memory, which a handler of SIGSEGV makes writable when they
+/// are stored to; and the table in which the handler finds the range of an address.
 ///
 /// Layer      io (internal)
 /// Threads    Open and OpenWatched: any, and in a handler of a signal. TakeWritten: one at a time.
@@ -16,10 +16,10 @@
 
 namespace quire::io {
 
-/// Mappings that protected pages may split this process's memory into. Each protected range, and
-/// each run of pages that are open in one, is a mapping or two: at the system's limit
-/// (vm.max_map_count) nothing in the program could be mapped any more. This is below half of it,
-/// and of what is usual: so many faults cost more than other ways.
+/// The number of mappings into which protected pages may split this process's memory. Each
+/// protected range, and each run of open pages in one, takes one or two mappings: at the system's
+/// limit (vm.max_map_count) the program could map nothing any more. The budget is below half of
+/// this limit, and of its usual value: more faults would cost more than other ways of tracking.
 class MappingBudget {
  public:
   /// False if there is no room.
@@ -39,18 +39,19 @@ class ProtectedPages {
   uintptr_t begin() const { return begin_; }
   uintptr_t end() const { return end_; }
 
-  /// Makes all read-only. The caller has room for one mapping in the budget.
+  /// Makes all pages read-only. The caller must have room for one mapping in the budget.
   Status Protect();
-  /// Makes all writable. False where the system refuses.
+  /// Makes all pages writable. Returns false if the system refuses.
   bool OpenAll();
-  /// Makes the page of `address` writable, and notes it; all pages, where they would be too many
-  /// mappings. False where the system refuses.
+  /// Makes the page of `address` writable, and records it; makes all pages writable if there would
+  /// be too many mappings. Returns false if the system refuses.
   bool Open(uintptr_t address);
-  /// Whether all were made writable because of too many mappings: then nothing is noted.
+  /// Returns whether all pages were made writable because of too many mappings: then nothing is
+  /// recorded.
   bool given_up() const { return given_up_.load(); }
-  /// Appends what was noted.
+  /// Appends the recorded pages.
   void ListWritten(std::vector<PageRun>* written) const;
-  /// Appends what was noted, forgets it, and makes it read-only again.
+  /// Appends the recorded pages, forgets them, and makes them read-only again.
   Status TakeWritten(std::vector<PageRun>* written);
 
  private:
@@ -72,9 +73,9 @@ class ProtectedTable {
  public:
   constexpr ProtectedTable() = default;
   void Add(ProtectedPages* pages);
-  /// `pages` goes as soon as no handler can be using it.
+  /// Removes `pages`, which are freed as soon as no handler can be using them.
   void Remove(std::unique_ptr<ProtectedPages> pages);
-  /// For the handler: opens the page of `address` if it is one of ours.
+  /// Called by the handler: opens the page of `address` if it is a protected one.
   bool OpenWatched(uintptr_t address);
 
  private:
@@ -83,8 +84,8 @@ class ProtectedTable {
 
   std::mutex mutex_;
   std::atomic<Sorted*> current_ = nullptr;
-  std::atomic<uint64_t> handlers_ = 0;  // that use what `current_` was or is
-  // What handlers may still use: freed when a change finds none running.
+  std::atomic<uint64_t> handlers_ = 0;  // that use the present or a former `current_`
+  // Tables that handlers may still use: freed when a change finds no handler running.
   std::vector<std::unique_ptr<Sorted>> old_tables_;
   std::vector<std::unique_ptr<ProtectedPages>> old_pages_;
 };
