@@ -1,5 +1,5 @@
-/// The subcommands of quire-bench. Each adds itself and its options to the command line, and gives
-/// what runs when it is chosen.
+/// The subcommands of quire-bench. Each adds itself and its options to the command line, and
+/// returns the function that runs it.
 ///
 /// Layer      bench
 /// Threads    one thread at a time
@@ -20,7 +20,7 @@ namespace quire::bench {
 struct Command {
   CLI::App* app = nullptr;
   std::function<Status()> run;
-  bool parallel = false;  ///< needs MPI, on any number of ranks; the others run on one
+  bool parallel = false;  ///< needs MPI, on any number of ranks; other commands run on one rank
 };
 
 /// The parallel database: put, barrier, get (SC17, figures 6 and 7).
@@ -35,7 +35,7 @@ Command AddSmall(CLI::App& app);
 Command AddIdle(CLI::App& app);
 /// One remote get, one sequential put, beside a plain MPI ping-pong.
 Command AddLatency(CLI::App& app);
-/// What the machine can do: memory copy, device.
+/// The limits of the machine: memory copy, device.
 Command AddLimits(CLI::App& app);
 /// Checkpoint, restart, redistribution, elastic open, beside cp.
 Command AddCr(CLI::App& app);
@@ -45,12 +45,12 @@ Command AddGroup(CLI::App& app);
 Command AddMdhim(CLI::App& app);
 /// A simulation's output, partitioned by key (FilterKV, figures 7 to 10).
 Command AddPartition(CLI::App& app);
-/// A simulation's arrays as versions that others read (NVStream, figures 5 to 10).
+/// A simulation's arrays as versions that other programs read (NVStream, figures 5 to 10).
 Command AddStream(CLI::App& app);
 /// Counting k-mers, beside a hand-written MPI program.
 Command AddKmer(CLI::App& app);
 
-/// Where benchmarks write unless told otherwise: $TMPDIR, else /tmp.
+/// Returns the default directory of benchmarks: $TMPDIR, else /tmp.
 std::string DefaultDirectory();
 
 }  // namespace quire::bench

@@ -1,5 +1,5 @@
 /// One repetition of the `cr` benchmark: a database is filled, saved, changed, saved again, and
-/// brought back in every way there is, and its files are copied as cp does.
+/// restored in every possible way, and its files are copied as by cp.
 ///
 /// Layer      bench
 /// Source     PapyrusKV, SC17, figure 10
@@ -21,23 +21,24 @@ struct CrSettings {
   size_t value_bytes = 128 * 1024;
   uint64_t count = 2'000;  ///< pairs per rank
   int change_percent = 1;  ///< of the pairs, before the second checkpoint
-  int elastic_ranks = 0;   ///< that open what all wrote, and write what all open; 0: half
+  int elastic_ranks = 0;   ///< ranks that open the database that all ranks wrote, and write the one
+                           ///< that all ranks open; 0: half
   std::string cache = "warm";
 };
 
-/// By case and by quantity ("restart", "seconds"): a value for each repetition. The same quantities
-/// of one repetition stand at the same place.
+/// By case and by quantity ("restart", "seconds"): a value for each repetition. Values of one
+/// repetition have the same index.
 using CrSamples = std::map<std::string, std::map<std::string, std::vector<double>>>;
 
-/// What several steps of the benchmark need.
+/// The state that several steps of the benchmark share.
 class CrBench {
  public:
   CrBench(Ranks& ranks, const CrSettings& settings);
 
-  /// A new database `name` with `count` pairs of each rank, closed.
+  /// Creates a database `name` with `count` pairs of each rank, and closes it.
   Status Fill(const std::string& name, uint64_t count);
-  /// Everything is on the device, and `directory` in the page cache or out of it, as asked for;
-  /// memory for as much as the ranks have put is at hand.
+  /// Writes everything to the device, brings `directory` into the page cache or drops it from it,
+  /// as requested, and makes memory available for as much as the ranks have put.
   Status Settle(const std::string& directory);
   std::string DatabaseDirectory(const std::string& name) const;
   std::string CheckpointPath() const { return ranks_.folder() + "/checkpoints"; }
@@ -50,7 +51,7 @@ class CrBench {
   const CrSettings& settings_;
 };
 
-/// One repetition of everything but opens; samples are added.
+/// Runs one repetition of everything except opens; adds the samples.
 Status RunCrPass(CrBench& bench, int repetition, CrSamples* samples);
 
 }  // namespace quire::bench

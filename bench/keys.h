@@ -25,9 +25,9 @@ inline uint64_t Mix64(uint64_t x) {
 class KeyRandom {
  public:
   explicit KeyRandom(uint64_t seed) : state_(Mix64(seed)) {}
-  /// 64 random bits.
+  /// Returns 64 random bits.
   uint64_t Next() { return Mix64(state_++); }
-  /// In [0, bound), bound >= 1.
+  /// Returns a number in [0, bound), bound >= 1.
   uint64_t Below(uint64_t bound) {
     return static_cast<uint64_t>((static_cast<unsigned __int128>(Next()) * bound) >> 64);
   }
@@ -75,8 +75,8 @@ class KeyMaker {
   std::string key_;
 };
 
-/// Values of `value_bytes` random bytes whose first 8 (where there is room) name their key, so that
-/// a reader can tell a wrong value.
+/// Values of `value_bytes` random bytes whose first 8 (if there is room) contain the key's number,
+/// so that a reader can detect a wrong value.
 class ValueMaker {
  public:
   explicit ValueMaker(size_t value_bytes, uint64_t seed = 1)
@@ -94,7 +94,7 @@ class ValueMaker {
     return {value, value_bytes_};
   }
 
-  /// True where `value` is one that was made for key number `i`.
+  /// Returns whether `value` was made for key number `i`.
   bool Matches(uint64_t i, Slice value) const {
     return value.size() == value_bytes_ &&
            std::memcmp(value.data(), &i, value_bytes_ < 8 ? value_bytes_ : 8) == 0;

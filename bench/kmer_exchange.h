@@ -1,5 +1,5 @@
-/// Counting k-mers as one would write it by hand: rounds of MPI_Alltoallv, and a hash table at each
-/// rank.
+/// Counting of k-mers in a hand-written MPI program: rounds of MPI_Alltoallv, and a hash table at
+/// each rank.
 ///
 /// Layer      bench
 /// Threads    one thread per rank; all calls are collective unless said otherwise
@@ -17,8 +17,8 @@
 
 namespace quire::bench {
 
-/// An open-addressing hash table of k-mers that fit, with the two bases beside them, into 64 bits
-/// (k up to 29).
+/// An open-addressing hash table of k-mers that fit into 64 bits together with their two
+/// neighbouring bases (k up to 29).
 class KmerTable {
  public:
   KmerTable() : slots_(1 << 12) {}
@@ -45,7 +45,7 @@ class KmerTable {
   size_t used_ = 0;
 };
 
-/// The k-mers of all ranks' `reads`, each counted in the table of its owner. k up to 29.
+/// Counts the k-mers of all ranks' `reads`, each in the table of its owner. k up to 29.
 void CountByExchange(const std::vector<std::string>& reads, const assemble::KmerShape& shape,
                      MPI_Comm communicator, KmerTable* table);
 

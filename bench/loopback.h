@@ -1,5 +1,5 @@
-/// Bytes over TCP within this machine, as fast as two threads make it: what fetching from another
-/// node is compared with. And programs that run meanwhile.
+/// Bytes over TCP within this machine, as fast as two threads can send them: the comparison for
+/// fetching from another node. Also programs that run meanwhile.
 ///
 /// Layer      bench
 /// Threads    one thread at a time
@@ -17,15 +17,15 @@
 
 namespace quire::bench {
 
-/// A thread that sends as many of its bytes as it is asked for, over one connection.
+/// A thread that sends the requested number of its bytes over one connection.
 class TcpSource {
  public:
-  /// `bytes` outlive it. Errors  kIo.
+  /// `bytes` must outlive this object. Errors  kIo.
   explicit TcpSource(Slice bytes) : bytes_(bytes) {}
   ~TcpSource();
   /// Listens on loopback, and connects to itself.
   Status Open();
-  /// Asks for the first `size` bytes, and receives them at `to`.
+  /// Requests the first `size` bytes, and receives them at `to`.
   Status Fetch(char* to, uint64_t size);
 
  private:
@@ -36,10 +36,10 @@ class TcpSource {
   std::thread thread_;
 };
 
-/// A program that is ended (SIGTERM, then waited for) at the latest with this object.
+/// A running program. Destroying this object ends it (SIGTERM) and waits for it.
 class Program {
  public:
-  /// Errors  kNotFound where it cannot be started.
+  /// Starts a program. Errors  kNotFound if it cannot be started.
   static Result<Program> Start(const std::vector<std::string>& arguments);
   Program(Program&& other) noexcept;
   Program& operator=(Program&& other) noexcept;

@@ -1,8 +1,8 @@
-/// How much memory this process holds while something runs: pages of its own and shared ones, and,
-/// apart from these, pages of files that it has mapped.
+/// The memory of this process while a function runs: its own pages and shared ones, and,
+/// separately, pages of files that it has mapped.
 ///
 /// Layer      bench
-/// Threads    one thread; looks from a thread of its own
+/// Threads    one thread; measures from a thread of its own
 #pragma once
 
 #include <atomic>
@@ -17,14 +17,14 @@ struct ResidentBytes {
   uint64_t mapped = 0;  ///< of files: the page cache
 };
 
-/// Looks every few milliseconds, from construction to destruction.
+/// Measures every few milliseconds, from construction to destruction.
 class MemoryWatch {
  public:
   MemoryWatch();
   ~MemoryWatch();
   MemoryWatch(const MemoryWatch&) = delete;
   MemoryWatch& operator=(const MemoryWatch&) = delete;
-  /// The most of each so far, less what was there at the start.
+  /// Returns the maximum of each so far, minus the value at the start.
   ResidentBytes Peak() const;
 
  private:

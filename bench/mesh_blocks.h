@@ -1,5 +1,5 @@
-/// A simulation on an adaptive mesh, as far as its output is concerned: blocks of cells, of which
-/// most rest while something moves through the others.
+/// A simulation on an adaptive mesh, reduced to its output: blocks of cells, most of which do not
+/// change while something moves through the others.
 ///
 /// Layer      bench
 /// Threads    one thread
@@ -16,7 +16,7 @@ namespace quire::bench {
 struct MeshShape {
   uint32_t blocks = 400;
   uint32_t edge = 32;    ///< cells along each edge of a block, each a double
-  uint32_t sweeps = 20;  ///< of the stencil over a block that does not rest, in each step
+  uint32_t sweeps = 20;  ///< of the stencil over a changing block, in each step
 };
 
 /// Computes in variables, one for each block.
@@ -25,7 +25,7 @@ class MeshBlocks {
   explicit MeshBlocks(const MeshShape& shape);
   const Variables& variables() const { return variables_; }
 
-  /// A step: `changed_percent` of the blocks are computed anew, half of them around each of two
+  /// Computes a step: recomputes `changed_percent` of the blocks, half of them around each of two
   /// places that move by a block from step to step. All their cells change.
   void Step(uint64_t step, double changed_percent);
 

@@ -1,5 +1,5 @@
 /// The pairs that a benchmark puts and gets, on any store with Put and Get: those of keys.h, each
-/// value compared with what was put.
+/// value compared with the one that was put.
 ///
 /// Layer      bench
 /// Threads    one thread each
@@ -18,7 +18,7 @@ class Pairs {
   Pairs(size_t key_bytes, size_t value_bytes, uint64_t value_seed = 1)
       : keys_(key_bytes), values_(value_bytes, value_seed) {}
 
-  /// The i-th key; valid until the next call.
+  /// Returns the i-th key; valid until the next call.
   Slice Key(uint64_t i) { return keys_(i); }
 
   /// Puts pair number `i`. Errors  the store's.
@@ -34,7 +34,7 @@ class Pairs {
     return Status();
   }
 
-  /// Gets pair number `i`. Errors  the store's; kCorruption where the value is another's.
+  /// Gets pair number `i`. Errors  the store's; kCorruption if the value belongs to another key.
   template <typename Store>
   Status Get(Store& store, uint64_t i) {
     QUIRE_RETURN_IF_ERROR(store.Get(keys_(i), &value_));
@@ -42,8 +42,8 @@ class Pairs {
     return Status(Code::kCorruption, "wrong value for key " + std::to_string(i));
   }
 
-  /// `count` operations, each on a random one of the pairs [begin, begin + count): of 100,
-  /// `put_percent` are puts and the rest gets. Errors  those of Put and Get.
+  /// Makes `count` operations, each on a random one of the pairs [begin, begin + count):
+  /// `put_percent` of 100 are puts, the rest gets. Errors  those of Put and Get.
   template <typename Store>
   Status Mix(Store& store, uint64_t begin, uint64_t count, int put_percent) {
     KeyRandom random(begin + 1);

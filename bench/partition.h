@@ -1,4 +1,4 @@
-/// quire-bench partition: what it may be told, and the figures of FilterKV that it measures.
+/// quire-bench partition: its settings, and the figures of FilterKV that it measures.
 ///
 /// Layer      bench
 /// Threads    one thread of each rank
@@ -17,7 +17,7 @@ namespace quire::bench {
 struct PartitionSettings {
   int figure = 7;
   ParallelSettings parallel;
-  std::vector<std::string> formats;  ///< empty: all that the figure has
+  std::vector<std::string> formats;  ///< empty: all of the figure
 
   // Figure 7
   uint64_t keys = 16'000'000;
@@ -29,22 +29,23 @@ struct PartitionSettings {
   std::vector<size_t> pair_bytes;   ///< empty: as in the figure
   uint64_t rank_bytes = 64 << 20;   ///< of pairs, in each epoch
   uint64_t buffer_bytes = 8 << 20;  ///< DatasetOptions::table_bytes and partition_bytes
-  double network_mb_per_s = 0;      ///< of each node, as it is limited to; 0: nothing is limited
+  double network_mb_per_s = 0;      ///< limit for each node; 0: no limit
   std::vector<int> residual_percent = {50, 75};
   uint32_t epochs = 4;  ///< figure 10
   uint64_t queries = 200;
 
-  /// Those that were chosen, or `all`.
+  /// Returns the chosen formats, or `all`.
   std::vector<std::string> FormatsOf(const std::vector<std::string>& all) const {
     return formats.empty() ? all : formats;
   }
 };
 
-/// Figure 7: maps from keys to ranks. On one rank.
+/// Measures figure 7: maps from keys to ranks. On one rank.
 Status RunMaps(const PartitionSettings& settings);
-/// Figures 8 and 9: how much slower than writing files of its own a rank is. Collective.
+/// Measures figures 8 and 9: how much slower a rank is than if it wrote files of its own.
+/// Collective.
 Status RunWrites(const PartitionSettings& settings);
-/// Figure 10c: how long a question takes. Collective.
+/// Measures figure 10c: the time of a query. Collective.
 Status RunQueries(const PartitionSettings& settings);
 
 }  // namespace quire::bench

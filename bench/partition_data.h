@@ -1,8 +1,8 @@
-/// A simulation's output, written in one of the ways that FilterKV is about and that it is compared
-/// with, and asked for one pair.
+/// A simulation's output, written in one of the ways of FilterKV or in a way with which it is
+/// compared, and queried for single pairs.
 ///
 /// Layer      bench
-/// Threads    one thread of each rank; what is not said otherwise is collective
+/// Threads    one thread of each rank; collective unless said otherwise
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace quire::bench {
 
-/// What writing cost.
+/// The cost of writing.
 struct WriteCost {
   double seconds = 0;       ///< of the slowest rank
   double put_seconds = 0;   ///< of the slowest rank, without the ends of the epochs
@@ -26,28 +26,28 @@ struct WriteCost {
   double sent_bytes = 0;    ///< over all ranks
 };
 
-/// Asks for one pair after another. One process.
+/// A reader that queries one pair after another. One process.
 class Asker {
  public:
   virtual ~Asker() = default;
-  /// The value of `key` in the epoch. Errors  those of files; kNotFound.
+  /// Finds the value of `key` in the epoch. Errors  those of files; kNotFound.
   virtual Status Ask(uint32_t epoch, Slice key, std::string* value) = 0;
-  /// What the questions so far cost beside their time; all zero where nobody counts.
+  /// Returns the cost of the queries so far, except their time; all zero if it is not counted.
   virtual DatasetReaderStatistics Statistics() const { return {}; }
 };
 
-/// The ways: "direct", each rank a file of its own; "sorted", the same and then sorted into one
-/// by one rank; and the formats of datasets.
+/// The output of all ranks. Ways: "direct", each rank writes a file of its own; "sorted", one rank
+/// then sorts these into one file; and the formats of datasets.
 class PartitionData {
  public:
   PartitionData(Ranks& ranks, io::FileSystem& fs, const PartitionSettings& settings,
                 std::string way, size_t pair_bytes);
 
-  /// Pairs of a rank in an epoch.
+  /// Returns the pairs of a rank in an epoch.
   uint64_t count() const { return count_; }
   /// Writes the epochs 1 to `epochs`. Between epochs each rank's keys go to the next rank.
   Result<WriteCost> Write(uint32_t epochs);
-  /// Removes all that Write wrote.
+  /// Removes everything that Write wrote.
   Status Remove();
 
   /// Not collective: the first pairs of a rank have key numbers from rank times count() on.

@@ -1,5 +1,5 @@
-/// What programs do without Quire: every rank writes its pairs into a file of its own, as they
-/// come. Who looks for a key reads all files of its step, or has sorted them into one.
+/// The way of programs without Quire: every rank writes its pairs into a file of its own, unsorted.
+/// A search for a key reads all files of a step, or one file into which they were sorted.
 ///
 /// Layer      bench
 /// Threads    one thread; each rank writes its own files
@@ -16,7 +16,7 @@
 
 namespace quire::bench {
 
-/// Pairs of one size, their keys at the front.
+/// Pairs of one size; the key comes first.
 struct PairShape {
   size_t key_bytes = 8;
   size_t pair_bytes = 64;
@@ -25,10 +25,10 @@ struct PairShape {
 /// Writes one file of pairs, through a buffer.
 class PlainWriter {
  public:
-  /// A new file. Errors  those of the file system.
+  /// Creates a file. Errors  those of the file system.
   static Result<PlainWriter> Create(io::FileSystem& fs, const std::string& path);
   Status Put(Slice key, Slice value);
-  /// All is durable (P2).
+  /// Makes everything durable (P2).
   Status Finish();
 
  private:
@@ -39,7 +39,7 @@ class PlainWriter {
   uint64_t end_ = 0;
 };
 
-/// Reads all of the files until it meets `key`; kNotFound where none has it.
+/// Reads the files until it finds `key`; kNotFound if no file contains it.
 Status ScanForKey(io::FileSystem& fs, const std::vector<std::string>& paths, PairShape shape,
                   Slice key, std::string* value);
 
@@ -48,7 +48,7 @@ Status ScanForKey(io::FileSystem& fs, const std::vector<std::string>& paths, Pai
 Status SortExternally(io::FileSystem& fs, const std::vector<std::string>& paths, PairShape shape,
                       uint64_t memory_bytes, const std::string& sorted);
 
-/// Halves a sorted file until it meets `key`; kNotFound where it does not have it.
+/// Searches a sorted file for `key` by bisection; kNotFound if it does not contain it.
 Status SearchSorted(io::FileSystem& fs, const std::string& sorted, PairShape shape, Slice key,
                     std::string* value);
 

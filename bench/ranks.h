@@ -23,7 +23,7 @@ class App;
 
 namespace quire::bench {
 
-/// What all parallel benchmarks may be told.
+/// The settings of all parallel benchmarks.
 struct ParallelSettings {
   std::string directory;
   std::string transport = "auto";
@@ -36,15 +36,15 @@ void AddParallelOptions(CLI::App& app, ParallelSettings* settings);
 /// Adds --key-bytes to `app`, from `bytes_min` on.
 void AddKeyBytes(CLI::App& app, size_t* key_bytes, int bytes_min = 4);
 
-/// The names of the ways to search tables, and the way that has a name.
+/// Returns the names of the ways to search tables; below, the way with a name.
 std::vector<std::string> SearchNames();
 SearchMode SearchOf(const std::string& name);
 
-/// The ranks, with a Context on a repository that vanishes at the end.
+/// The ranks, with a Context on a repository that is removed at the end.
 class Ranks {
  public:
-  /// `fs` (null: the machine's) outlives the ranks. Errors  those of OpenContext, and of making the
-  /// repository on rank 0.
+  /// Opens the context. `fs` (null: the machine's) must outlive the ranks. Errors  those of
+  /// OpenContext, and of creating the repository on rank 0.
   static Result<std::unique_ptr<Ranks>> Open(const ParallelSettings& settings,
                                              io::FileSystem* fs = nullptr);
   ~Ranks();
@@ -59,12 +59,12 @@ class Ranks {
   /// "ext4", "tmpfs", ...
   std::string storage() const { return FileSystemName(folder_); }
 
-  /// All ranks wait for the slowest. (Context::Barrier, then sums: a rank that waits in MPI might
-  /// not answer others.)
+  /// Returns the maximum over all ranks. (Context::Barrier comes first, because a rank that waits
+  /// in MPI might not answer other ranks.)
   Result<double> Max(double value) { return Reduce(value, MPI_MAX); }
   Result<double> Sum(double value) { return Reduce(value, MPI_SUM); }
-  /// Seconds of `work`, which all ranks begin together, on the slowest rank. Errors  those of
-  /// `work`.
+  /// Returns the seconds of `work`, which all ranks begin together, on the slowest rank. Errors
+  /// those of `work`.
   template <typename Work>
   Result<double> Time(const Work& work) {
     QUIRE_RETURN_IF_ERROR(context_->Barrier());
@@ -72,7 +72,7 @@ class Ranks {
     QUIRE_RETURN_IF_ERROR(work());
     return Max(watch.Seconds());
   }
-  /// The samples of all ranks, on the first.
+  /// Returns the samples of all ranks, on the first rank.
   Result<std::vector<double>> Gather(const std::vector<double>& samples);
 
  private:
@@ -85,7 +85,7 @@ class Ranks {
   std::unique_ptr<Context> context_;
 };
 
-/// Prints a case on the first rank. To `params` it adds what all parallel benchmarks tell: the
+/// Prints a case on the first rank. Adds to `params` those of all parallel benchmarks: the
 /// transport, the number of ranks and of repetitions, the storage.
 void PrintCase(Ranks& ranks, const std::string& bench, Json params, const Json& results);
 

@@ -1,5 +1,5 @@
-/// What a benchmark tells: one line of JSON per case on standard output, with the machine and the
-/// commit it was built from; everything for people goes to standard error.
+/// The output of a benchmark: one line of JSON per case on standard output, with the machine and
+/// the commit of the build; text for people goes to standard error.
 ///
 /// Layer      bench
 /// Threads    one thread at a time
@@ -15,10 +15,10 @@ using Json = nlohmann::ordered_json;
 /// Prints {"bench", "params", "results", "machine", "commit"} as one line on standard output.
 void PrintCase(const std::string& bench, const Json& params, const Json& results);
 
-/// Tells people how far it is: one line on standard error.
+/// Prints the progress: one line on standard error.
 void Say(const std::string& text);
 
-/// `x` with `digits` significant digits, so that lines stay short.
+/// Returns `x` rounded to `digits` significant digits, so that lines stay short.
 double Rounded(double x, int digits = 4);
 
 }  // namespace quire::bench

@@ -1,4 +1,4 @@
-/// Times and what is told of them: stopwatch, medians, percentiles.
+/// Times and their statistics: stopwatch, medians, percentiles.
 ///
 /// Layer      bench
 /// Threads    values; distinct objects are independent
@@ -11,7 +11,7 @@
 
 namespace quire::bench {
 
-/// Time since it was made or restarted.
+/// The time since construction or restart.
 class Stopwatch {
  public:
   /// Seconds since construction or Restart().
@@ -24,7 +24,7 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-/// The value below which `fraction` of the samples lie (nearest rank); 0 where there are none.
+/// Returns the value below which `fraction` of the samples lie (nearest rank); 0 if there are none.
 inline double Percentile(std::vector<double> samples, double fraction) {
   if (samples.empty()) return 0;
   const auto last = static_cast<double>(samples.size() - 1);
@@ -33,7 +33,7 @@ inline double Percentile(std::vector<double> samples, double fraction) {
   return samples[static_cast<size_t>(index)];
 }
 
-/// The middle sample, or the mean of the two in the middle.
+/// Returns the middle sample, or the mean of the two in the middle.
 inline double Median(std::vector<double> samples) {
   if (samples.empty()) return 0;
   std::sort(samples.begin(), samples.end());
@@ -42,7 +42,7 @@ inline double Median(std::vector<double> samples) {
   return (samples[middle - 1] + samples[middle]) / 2;
 }
 
-/// The median of a[i] / b[i]: samples at the same place are of the same repetition.
+/// Returns the median of a[i] / b[i]: samples with the same index are from the same repetition.
 inline double MedianQuotient(const std::vector<double>& a, const std::vector<double>& b) {
   std::vector<double> quotients;
   for (size_t i = 0; i < a.size() && i < b.size(); ++i) quotients.push_back(a[i] / b[i]);

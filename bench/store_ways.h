@@ -1,5 +1,5 @@
-/// The ways in which a simulation's variables are put away at the end of an iteration: streams, and
-/// what they are compared with.
+/// The ways in which a simulation's variables are stored at the end of an iteration: streams, and
+/// the ways with which they are compared.
 ///
 /// Layer      bench
 /// Threads    one thread; each rank has its own
@@ -18,7 +18,8 @@
 
 namespace quire::bench {
 
-/// A program's memory: variables of one size, each at a page where its size is one of pages.
+/// A program's memory: variables of one size, each at a page boundary if its size is a multiple of
+/// a page.
 class Variables {
  public:
   Variables(uint64_t count, uint64_t bytes);
@@ -26,7 +27,7 @@ class Variables {
   uint64_t bytes() const { return bytes_; }
   uint64_t total_bytes() const { return count_ * bytes_; }
   char* at(uint64_t i) const { return memory_.get() + i * bytes_; }
-  /// Changes every one of them a little, so that no version is like the one before.
+  /// Changes every variable a little, so that no version equals the one before.
   void Change(uint64_t iteration);
 
  private:
@@ -38,42 +39,44 @@ class Variables {
   std::unique_ptr<char, Free> memory_;
 };
 
-/// Where they go: folders of one rank's own.
+/// The destinations: folders of one rank alone.
 struct StoreFolders {
   std::string place;      ///< of the stream, the copies, and files on tmpfs
   std::string directory;  ///< of files on a file system
 };
 
-/// Each way is prepared when it is first taken, and puts all variables away each time.
+/// The ways. Each is prepared at its first use, and stores all variables each time.
 class StoreWays {
  public:
-  /// `options`: of the stream; how large the log and the index are is chosen here.
+  /// `options`: those of the stream; the sizes of log and index are chosen here.
   StoreWays(const Variables& variables, StoreFolders folders, uint32_t rank,
             const StreamOptions& options = {});
   ~StoreWays();
 
   /// stream          Put of each variable, in a store of this name.
   /// stream-snapshot One commit of all, in a store of this name.
-  /// memcpy          Each copied behind the one before, into memory as large as the stream's log,
-  ///                 and like it: a mapped file at `place` whose pages are there.
-  /// memcpy-flush    The same, its lines written back, and a fence.
+  /// memcpy          Each variable is copied behind the previous one, into memory like the stream's
+  ///                 log and as large: a mapped file at `place` whose pages are present.
+  /// memcpy-flush    As memcpy, with its lines written back, and a fence.
   /// memcpy-whole    All variables by one call of memcpy.
   /// tmpfs           A new file at `place` for each, written by write(2).
-  /// file, file-sync The same at `directory`, of at most kFilesMax of them; and each synced, of at
-  ///                 most kSyncedMax.
+  /// file, file-sync As tmpfs, but at `directory`, for at most kFilesMax variables; file-sync also
+  ///                 syncs each, for at most kSyncedMax.
   ///
-  /// Returns the bytes that were put away. Afterwards: Forget.
+  /// Returns the bytes that were stored. Call Forget afterwards.
   Result<uint64_t> Store(const std::string& way);
-  /// What was done so far in this way, and how changes are found: "none" where it is no stream's.
+  /// Returns the counters of this way so far; below, how changes are found: "none" if it is no
+  /// stream's.
   StreamStatistics Statistics(const std::string& way) const;
   std::string Tracking(const std::string& way) const;
-  /// What a reader finds of the newest snapshot is what the variables are, which have not changed
-  /// since. Nothing to do for a way that is no stream's.
+  /// Checks that a reader finds the variables' values in the newest snapshot; the variables must
+  /// not have changed since. Does nothing if the way is no stream's.
   Status Check(const std::string& way) const;
-  /// Before a turn is timed: the log, the map are there.
+  /// Creates the log and the map, before a turn is timed.
   Status Prepare(const std::string& way);
 
-  /// The files of the last turn go, so that nobody writes them to the device during the next.
+  /// Removes the files of the last turn, so that the system does not write them to the device
+  /// during the next one.
   Status Forget(const std::string& way);
 
   static constexpr uint64_t kFilesMax = 20'000;
@@ -87,7 +90,7 @@ class StoreWays {
   Status WriteFiles(const std::string& folder, uint64_t count, bool sync);
   const std::string& FolderOf(const std::string& way) const;
   uint64_t LogBytes() const;
-  /// The next `bytes` of the map.
+  /// Returns the next `bytes` of the map.
   char* NextInMap(uint64_t bytes);
 
   const Variables& variables_;

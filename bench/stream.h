@@ -1,4 +1,4 @@
-/// quire-bench stream: what it may be told, and what of NVStream's evaluation it measures.
+/// quire-bench stream: its settings, and the parts of NVStream's evaluation that it measures.
 ///
 /// Layer      bench
 /// Threads    one thread of each rank
@@ -17,8 +17,9 @@ namespace quire::bench {
 struct StreamSettings {
   std::string figure = "5";
   ParallelSettings parallel;
-  std::string place = "/dev/shm";    ///< where streams lie, and what they are compared with
-  std::vector<std::string> methods;  ///< empty: all that the figure has
+  std::string place = "/dev/shm";    ///< the directory of streams, and of the ways with which they
+                                     ///< are compared
+  std::vector<std::string> methods;  ///< empty: all of the figure
 
   // Figures 5, 6 and small
   uint64_t total_mib = 400;              ///< of each rank, in each iteration
@@ -38,26 +39,26 @@ struct StreamSettings {
   uint64_t count = 1000;  ///< wait, views
   std::string daemon;     ///< remote: the program quire-streamd; empty: beside this one
 
-  /// Those that were chosen, or `all`. kInvalidArgument: the figure has neither in `all` nor in
-  /// `more` what was chosen.
+  /// Returns the chosen methods, or `all`. kInvalidArgument: a chosen method is neither in `all`
+  /// nor in `more`.
   Result<std::vector<std::string>> MethodsOf(const std::vector<std::string>& all,
                                              const std::vector<std::string>& more = {}) const;
 };
 
-/// Figures 5 and 6, and snapshots of small variables: volume per second. Collective.
+/// Measures figures 5 and 6, and snapshots of small variables: volume per second. Collective.
 Status RunStreamVolume(const StreamSettings& settings);
-/// Figures 7 and 10: steps of a simulation most of whose blocks rest. Collective.
+/// Measures figures 7 and 10: steps of a simulation most of whose blocks do not change. Collective.
 Status RunStreamSteps(const StreamSettings& settings);
-/// Figure 8: reads of a stream whose writer has it open and rests. On one rank.
+/// Measures figure 8: reads of a stream whose writer has it open but is idle. On one rank.
 Status RunStreamReads(const StreamSettings& settings);
-/// Figure 9: what deltas save. On one rank.
+/// Measures figure 9: the savings of deltas. On one rank.
 Status RunStreamDeltas(const StreamSettings& settings);
-/// From a commit until a process that waits has seen it. On two ranks of one node.
+/// Measures the time from a commit until a waiting process has seen it. On two ranks of one node.
 Status RunStreamWait(const StreamSettings& settings);
-/// Gets of another node's versions, beside TCP alone. On one rank.
+/// Measures gets of another node's versions, and TCP alone. On one rank.
 Status RunStreamRemote(const StreamSettings& settings);
 
-/// Tells people what was to be reached and what was: "aim: WHAT >= 0.9: 0.97, met".
+/// Prints an aim and the result: "aim: WHAT >= 0.9: 0.97, met".
 void TellAim(const std::string& what, const std::string& relation, double aim, double reached);
 
 }  // namespace quire::bench

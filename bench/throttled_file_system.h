@@ -1,5 +1,5 @@
-/// Storage of a limited rate on top of any other: a rank's share of what its node can write while
-/// the rest of the machine does, too.
+/// Storage of a limited rate on top of any other: a rank's share of its node's bandwidth while all
+/// nodes write.
 ///
 /// Layer      bench
 /// Threads    as io::FileSystem; SetRate while nothing is written or read
@@ -14,13 +14,13 @@
 
 namespace quire::bench {
 
-/// So many bytes per second, over all that take of it.
+/// A number of bytes per second, shared by all its users.
 class Rate {
  public:
   /// [bytes per second]; 0: no limit
   void Set(double bytes_per_s) { bytes_per_s_ = bytes_per_s; }
-  /// Gives `bytes` their time after all that were given before, and returns when no more than
-  /// `behind` bytes have not had theirs.
+  /// Schedules `bytes` after all earlier ones, and returns when the time of all but `behind` bytes
+  /// has passed.
   void Take(uint64_t bytes, uint64_t behind);
 
  private:
@@ -32,8 +32,8 @@ class Rate {
 };
 
 /// Reads and writes of its files take their time; maps and everything else do not. As with a page
-/// cache, writes wait only where more than kBehindBytes are not yet on the device, and Sync until
-/// all are.
+/// cache, writes wait only if more than kBehindBytes are not yet on the device, and Sync waits
+/// until all are.
 class ThrottledFileSystem final : public io::ForwardingFileSystem {
  public:
   static constexpr uint64_t kBehindBytes = 8 << 20;

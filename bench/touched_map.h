@@ -1,5 +1,5 @@
-/// A mapped file whose pages are all there, as a stream's log is: what copies into it cost is the
-/// copy alone.
+/// A mapped file whose pages are all present, like a stream's log: so copies into it cost only the
+/// copying.
 ///
 /// Layer      bench
 /// Threads    one thread at a time
@@ -12,7 +12,7 @@
 
 namespace quire::bench {
 
-/// It has no name any more, and goes with this object.
+/// The file has no name any more, and is removed with this object.
 class TouchedMap {
  public:
   /// Errors  kIo, kNoSpace, with the folder.

@@ -1,4 +1,4 @@
-// What main() of a parallel program does around its job: MPI begins and ends, a failure ends all
+// The common part of main() of parallel programs: initializes and finalizes MPI; a failure ends all
 // ranks.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace quire::examples {
 
-/// Runs `job`, a Status(), between MPI_Init_thread and MPI_Finalize, and returns 0. Where it fails
-/// on a rank, that rank says why, and ends all.
+/// Runs `job`, a Status(), between MPI_Init_thread and MPI_Finalize, and returns 0. If it fails on
+/// a rank, that rank prints the reason and ends all ranks.
 template <typename Job>
 int ParallelMain(const char* program, Job job) {
   int provided = 0;
@@ -21,8 +21,8 @@ int ParallelMain(const char* program, Job job) {
   const Status status = job();
   if (!status.ok()) {
     std::fprintf(stderr, "%s: %s\n", program, status.ToString().c_str());
-    // MPI_Abort ends all ranks: the one that knows why must have said so before, and a launcher
-    // drops what it has not read by then.
+    // MPI_Abort ends all ranks. The failing rank must have printed the reason before, and a
+    // launcher drops output that it has not read by then.
     std::this_thread::sleep_for(std::chrono::seconds(1));
     MPI_Abort(MPI_COMM_WORLD, 1);
   }

@@ -16,11 +16,11 @@
 
 namespace quire::assemble {
 
-/// Stores contigs, each once, in the smaller of their two readings, and marks their k-mers.
+/// A store of contigs, each once, in the smaller of its two readings. Also marks their k-mers.
 class ContigStore {
  public:
   ContigStore(Database& contigs, Graph& graph) : contigs_(contigs), graph_(graph) {}
-  /// One contig, in either reading.
+  /// Adds one contig, in either reading.
   Status Add(std::string bases);
 
  private:
@@ -28,28 +28,28 @@ class ContigStore {
   Graph& graph_;
 };
 
-/// Joins the segments of each path that begins at this rank, and gives those to `store` whose
-/// beginning comes before their end: so each path is given once.
+/// Joins the segments of each path that begins at this rank, and passes the path to `store` if its
+/// beginning comes before its end: so each path is stored once.
 Status JoinSegments(Database& segments, const KmerShape& shape, ContigStore* store);
 
-/// What is wrong with the contigs, by what this rank owns.
+/// The errors in the contigs, counted over this rank's k-mers.
 struct Check {
   uint64_t kmer_count = 0;      ///< k-mers in the graph, marked or not
-  uint64_t unmarked_count = 0;  ///< stand in no contig
-  uint64_t repeated_count = 0;  ///< stand in more than one place
+  uint64_t unmarked_count = 0;  ///< are in no contig
+  uint64_t repeated_count = 0;  ///< are in more than one place
 };
-/// Looks at every mark. A k-mer of a contig that was not kept counts in kmer_count, which is then
-/// more than were kept.
+/// Checks every mark. A k-mer of a contig that was not kept counts in kmer_count, which is then
+/// larger than the number kept.
 Result<Check> CheckMarks(Graph& graph);
 
-/// What was written.
+/// The result of writing.
 struct Assembly {
   uint64_t contig_count = 0;
   uint64_t base_count = 0;
   uint64_t longest = 0;
   uint64_t n50 = 0;
 };
-/// Writes all contigs, longest first, as FASTA. On the rank that owns them.
+/// Writes all contigs, longest first, as FASTA. Call it on the rank that owns them.
 Result<Assembly> WriteFasta(Database& contigs, const std::string& path);
 
 }  // namespace quire::assemble

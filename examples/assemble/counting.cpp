@@ -89,7 +89,7 @@ Status KmerCounter::AddOne(const KmerInRead& found) {
   auto& [first, second] = BucketOf(found.kmer).slots;
   Slot* slot = first.kmer == found.kmer ? &first : &second;
   if (slot->kmer != found.kmer || slot->counts.count == 0) {
-    // Of those who stand there, who came less often is sent off: most errors come once.
+    // Sends away the less frequent k-mer of the bucket: most errors occur once.
     slot = first.counts.count < second.counts.count ? &first : &second;
     if (slot->counts.count != 0) QUIRE_RETURN_IF_ERROR(Send(slot->kmer, slot->counts));
     *slot = {found.kmer, KmerCounts()};

@@ -1,5 +1,5 @@
-/// How often each k-mer occurs, and beside which bases: kept in a distributed database, changed by
-/// updates that run where a k-mer lives.
+/// Counts of each k-mer and of its neighbouring bases, stored in a distributed database and changed
+/// by updates that run at the k-mer's owner.
 ///
 /// Layer      example
 /// Encoding   record of a k-mer: u32 little-endian count, then 8 bytes: how often A, C, G, T stood
@@ -27,21 +27,21 @@ struct KmerCounts {
   static constexpr size_t kBytes = 12;
   /// Adds one occurrence.
   void Add(uint8_t left, uint8_t right);
-  /// Adds what was counted elsewhere.
+  /// Adds other counts.
   void Add(const KmerCounts& other);
   void Encode(char* bytes) const;
-  /// Errors  kCorruption where `bytes` is no record.
+  /// Decodes a record. Errors  kCorruption if `bytes` is no record.
   static Result<KmerCounts> Decode(Slice bytes);
 };
 
 /// The number of the update that adds to a k-mer's counts.
 inline constexpr uint32_t kAddCounts = 1;
 
-/// Adds the counts in `argument` to those that are there.
+/// Adds the counts in `argument` to the present ones.
 Status AddCounts(Slice key, const Slice* present, Slice argument, std::string* updated);
 
-/// Counts k-mers of one rank's reads into the database. What comes again soon is added up here, in
-/// a table of fixed size, before it is sent.
+/// Counts k-mers of one rank's reads into the database. Repeated k-mers are first added up in a
+/// local table of fixed size, then sent.
 class KmerCounter {
  public:
   /// @param slot_bits  the table has 2^slot_bits slots of 32 bytes; 0: none, every occurrence is an
@@ -50,10 +50,10 @@ class KmerCounter {
 
   /// Counts every k-mer of `sequence`.
   Status Add(Slice sequence);
-  /// Sends what is still here. (Visible to all after Fence or Barrier.)
+  /// Sends the remaining counts. (Visible to all ranks after Fence or Barrier.)
   Status Flush();
 
-  /// K-mers counted so far, each occurrence once.
+  /// Returns the number of k-mers counted so far, each occurrence once.
   uint64_t occurrence_count() const { return occurrence_count_; }
 
  private:
@@ -62,7 +62,7 @@ class KmerCounter {
     KmerCounts counts;
   };
 
-  // Where a k-mer's counts may stand: one cache line.
+  // The places in which a k-mer's counts may be: one cache line.
   struct alignas(64) Bucket {
     std::array<Slot, 2> slots;
   };

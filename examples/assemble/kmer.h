@@ -1,5 +1,5 @@
-/// K-mers: words of k bases in two bits each, of either strand; what reads become and graphs are
-/// made of.
+/// K-mers: words of k bases, two bits each, of either strand. Reads are split into them, and graphs
+/// consist of them.
 ///
 /// Layer      example
 /// Encoding   a base is A 0, C 1, G 2, T 3, so that its complement is 3 - base; a k-mer is a number
@@ -18,13 +18,13 @@ namespace quire::assemble {
 
 using Kmer = unsigned __int128;
 
-/// Two bits hold a base, so 128 bits hold this many, with room for one more on the way.
+/// The largest k: a base takes two bits, and 128 bits have room for one more base during a step.
 inline constexpr int kKmerBasesMax = 63;
 
-/// The code of every base that breaks a read (N and whatever else stands in files).
+/// The code of every other letter (N and so on), at which a read is split.
 inline constexpr uint8_t kNoBase = 4;
 
-/// The code of a letter, either case.
+/// Returns the code of a letter, either case.
 inline uint8_t BaseCode(char letter) {
   switch (letter) {
     case 'A':
@@ -44,12 +44,12 @@ inline uint8_t BaseCode(char letter) {
   }
 }
 
-/// The letter of a code below 4.
+/// Returns the letter of a code below 4.
 inline char BaseLetter(unsigned code) {
   return "ACGT"[code];
 }
 
-/// A mixture of all bits of a k-mer: equal on every machine and for every number of ranks.
+/// Returns a hash of all bits of a k-mer: equal on every machine and for every number of ranks.
 inline uint64_t MixKmer(Kmer kmer) {
   uint64_t x =
       static_cast<uint64_t>(kmer) ^ (static_cast<uint64_t>(kmer >> 64) * 0x9e3779b97f4a7c15ull);
@@ -58,7 +58,7 @@ inline uint64_t MixKmer(Kmer kmer) {
   return x ^ (x >> 31);
 }
 
-/// A k-mer as bytes, without the heap.
+/// A k-mer as bytes, without heap memory.
 class KmerKey {
  public:
   Slice slice() const { return {bytes_.data(), size_}; }
@@ -70,7 +70,7 @@ class KmerKey {
   size_t size_ = 0;
 };
 
-/// What follows from k.
+/// The operations that depend on k.
 class KmerShape {
  public:
   /// @param k  bases, in [1, kKmerBasesMax]
@@ -80,15 +80,15 @@ class KmerShape {
   int k() const { return k_; }
   size_t key_bytes() const { return key_bytes_; }
 
-  /// `kmer` without its first base, with `base` behind it.
+  /// Returns `kmer` without its first base, with `base` appended.
   Kmer Append(Kmer kmer, unsigned base) const { return ((kmer << 2) | base) & mask_; }
-  /// `kmer` without its last base, with `base` before it.
+  /// Returns `kmer` without its last base, with `base` prepended.
   Kmer Prepend(Kmer kmer, unsigned base) const {
     return (kmer >> 2) | (static_cast<Kmer>(base) << (2 * (k_ - 1)));
   }
   unsigned FirstBase(Kmer kmer) const { return static_cast<unsigned>(kmer >> (2 * (k_ - 1))); }
 
-  /// The same place read on the other strand.
+  /// Returns the same place read on the other strand.
   Kmer ReverseComplement(Kmer kmer) const {
     Kmer result = 0;
     for (int i = 0; i < k_; ++i, kmer >>= 2) {
@@ -96,7 +96,7 @@ class KmerShape {
     }
     return result;
   }
-  /// The smaller of the two readings: one name for both strands.
+  /// Returns the smaller of the two readings, which represents both strands.
   Kmer Canonical(Kmer kmer) const {
     const Kmer other = ReverseComplement(kmer);
     return kmer < other ? kmer : other;
@@ -108,7 +108,7 @@ class KmerShape {
     for (size_t i = key_bytes_; i-- > 0; kmer >>= 8) key.bytes_[i] = static_cast<char>(kmer & 0xff);
     return key;
   }
-  /// The k-mer that Key() turned into these bytes.
+  /// Returns the k-mer that Key() converted to these bytes.
   static Kmer FromKey(Slice key) {
     Kmer kmer = 0;
     for (const char byte : key) kmer = (kmer << 8) | static_cast<unsigned char>(byte);
@@ -136,9 +136,9 @@ struct KmerInRead {
   uint8_t right;
 };
 
-/// Calls `visit(KmerInRead)` for each k-mer of `sequence`, from left to right; for one that is its
-/// own reverse complement (k is even) twice, as it stands on both strands. So none is seen less
-/// often than an edge that it has.
+/// Calls `visit(KmerInRead)` for each k-mer of `sequence`, from left to right; twice for a k-mer
+/// that is its own reverse complement (k is even), because it occurs on both strands. So no k-mer
+/// is counted less often than one of its edges.
 template <typename Visit>
 void ForEachKmer(const KmerShape& shape, Slice sequence, Visit&& visit) {
   const auto k = static_cast<size_t>(shape.k());

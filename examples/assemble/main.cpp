@@ -33,7 +33,7 @@ struct Settings {
   bool quiet = false;
 };
 
-// What all ranks found together.
+// The results of all ranks together.
 struct Totals {
   uint64_t reads = 0;
   uint64_t kmers = 0;
@@ -195,7 +195,7 @@ class Assembler {
     QUIRE_RETURN_IF_ERROR(JoinSegments(*segments, shape_, &store));
     QUIRE_RETURN_IF_ERROR(graph.database().Barrier(Level::kMemTable));
     QUIRE_RETURN_IF_ERROR(CloseAndDestroy(std::move(segments)));
-    // What no path reached lies on rings.
+    // K-mers that no path reached are on rings.
     std::vector<std::string> rings;
     QUIRE_RETURN_IF_ERROR(WalkRings(graph, &rings));
     for (const std::string& ring : rings) QUIRE_RETURN_IF_ERROR(store.Add(ring));

@@ -17,11 +17,11 @@ namespace quire::assemble {
 /// four.
 class SequenceReader {
  public:
-  /// Errors  kNotFound, kIo where the file cannot be opened.
+  /// Opens a file. Errors  kNotFound, kIo if it cannot be opened.
   static Result<std::unique_ptr<SequenceReader>> Open(const std::string& path);
   virtual ~SequenceReader() = default;
-  /// The next sequence, valid until the next call. kNotFound at the end; kCorruption, with the
-  /// record's number, where the file is neither FASTA nor FASTQ or ends within a record.
+  /// Returns the next sequence, valid until the next call. kNotFound at the end; kCorruption, with
+  /// the record's number, if the file is neither FASTA nor FASTQ, or ends within a record.
   virtual Status Next(Slice* sequence) = 0;
 };
 

@@ -1,4 +1,4 @@
-/// How much of a known genome the contigs cover, and how well: by minimap2, a program of its own.
+/// Measures how much of a known genome the contigs cover, and how well, with the program minimap2.
 ///
 /// Layer      example
 /// Threads    one thread
@@ -10,7 +10,7 @@
 
 namespace quire::assemble {
 
-/// What minimap2 finds.
+/// The result of minimap2.
 struct Comparison {
   double covered = 0;   ///< share of the reference's bases that lie in an aligned block
   double identity = 0;  ///< share of equal bases within the aligned blocks
@@ -18,8 +18,8 @@ struct Comparison {
 };
 
 /// Aligns the FASTA file `contigs` to the FASTA file `reference`, locally.
-/// Errors  kUnsupported where minimap2 cannot be run; kIo, kCorruption where it fails or says what
-/// we do not understand.
+/// Errors  kUnsupported if minimap2 cannot be run; kIo, kCorruption if it fails or its output is
+/// invalid.
 Result<Comparison> CompareWithReference(const std::string& contigs, const std::string& reference);
 
 }  // namespace quire::assemble

@@ -21,7 +21,7 @@ bool IsMilestone(const KmerShape& shape, Kmer kmer) {
   return (OrderOf(shape, kmer) >> 32) % kMilestoneSpacing == 0;
 }
 
-// One walk: where it began, where it is, the bases in between.
+// One walk: its beginning, its present place, and the bases in between.
 struct Walk {
   char begin = kPathEnd;
   Kmer first = 0;
@@ -33,7 +33,7 @@ struct Walk {
 // to go on.
 using Arrive = std::function<Result<bool>(Walk& walk, bool linked)>;
 
-// Moves all of `walks` by one k-mer; those that are done leave.
+// Moves all of `walks` by one k-mer; removes finished ones.
 Status Step(Graph& graph, const Arrive& arrive, std::vector<Walk>* walks) {
   std::vector<Walk> going;
   std::vector<Kmer> next;
@@ -74,7 +74,7 @@ Status WalkAll(Graph& graph, std::deque<Walk> waiting, const Arrive& arrive) {
   return Status();
 }
 
-// Collects where walks begin.
+// Collects the beginnings of walks.
 class Beginnings {
  public:
   explicit Beginnings(Graph& graph) : graph_(graph) {}

@@ -1,5 +1,5 @@
-/// Walks along the links of the graph, many at a time so that one message asks for many k-mers. A
-/// path is cut at k-mers that a hash picks, so that all ranks walk parts even of a single long
+/// Walks along the links of the graph, many at a time, so that one message requests many k-mers. A
+/// path is split at k-mers that a hash selects, so that all ranks walk parts even of a single long
 /// contig.
 ///
 /// Layer      example
@@ -20,18 +20,18 @@
 
 namespace quire::assemble {
 
-/// The key of the segment that begins with `first`.
+/// Returns the key of the segment that begins with `first`.
 std::string SegmentKey(char begin, const KmerShape& shape, Kmer first);
 
 inline constexpr char kPathEnd = 'E';
 inline constexpr char kMilestone = 'M';
 
-/// Walks every segment that begins at a k-mer of this rank, or beside one where the graph branches,
-/// and stores it.
+/// Walks and stores every segment that begins at a k-mer of this rank, or next to one if the graph
+/// branches there.
 Status WalkSegments(Graph& graph, Database& segments);
 
-/// The rings among this rank's k-mers that stand in no contig yet: each is given once over all
-/// ranks, by the owner of its smallest k-mer (in the order of MixKmer), and begins with it.
+/// Finds the rings among this rank's k-mers that are in no contig yet. Only the owner of a ring's
+/// smallest k-mer (in the order of MixKmer) returns it, beginning with this k-mer.
 Status WalkRings(Graph& graph, std::vector<std::string>* rings);
 
 }  // namespace quire::assemble

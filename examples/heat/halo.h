@@ -1,4 +1,4 @@
-// What neighbours tell each other after each step: the cells along their common edge.
+// The exchange between neighbours after each step: the cells along their common edge.
 #pragma once
 
 #include <mpi.h>
@@ -14,7 +14,7 @@ class Halo {
   Halo(const Halo&) = delete;
   Halo& operator=(const Halo&) = delete;
 
-  /// Fills the halo of this rank's block, in place, and those of its neighbours. Collective.
+  /// Fills the halo of this rank's block, in place, and the halos of its neighbours. Collective.
   void Exchange(double* field) const;
 
  private:

@@ -17,10 +17,10 @@ struct Pixel {
   bool operator==(const Pixel&) const = default;
 };
 
-/// `share` of the greatest temperature, 0 to 1.
+/// Returns the colour of a `share` of the greatest temperature, 0 to 1.
 Pixel ColourOf(double share);
 
-/// Writes a file in PPM (P6), a pixel for each cell. It is there whole, or as it was before.
+/// Writes a file in PPM (P6), a pixel for each cell. If this fails, an earlier file is unchanged.
 Status WritePicture(const std::string& path, const Plate& plate, const std::vector<double>& field,
                     double greatest);
 

@@ -1,4 +1,4 @@
-// What both programs say of the plate, as JSON: so that it can be compared as text.
+// The report of both programs on the plate, as JSON, so that it can be compared as text.
 #pragma once
 
 #include <cinttypes>
@@ -10,7 +10,7 @@
 
 namespace quire::heat {
 
-/// `summary` is of the whole plate.
+/// Returns the report; `summary` is that of the whole plate.
 inline nlohmann::ordered_json ToJson(const Plate& plate, const Summary& summary) {
   char hash[17];
   std::snprintf(hash, sizeof hash, "%016" PRIx64, summary.hash);

@@ -61,9 +61,9 @@ Status Simulation::OpenStream() {
 
 StreamOptions Simulation::OptionsOfStream() const {
   StreamOptions options;
-  // A neighbour waits for this rank's halo, and so is one snapshot ahead at the most. All ranks
-  // must still have the newest snapshot that the slowest of them has when all are killed; one more
-  // is for who reads.
+  // A neighbour waits for this rank's halo, and so is at most one snapshot ahead. If all ranks are
+  // killed, all of them must still have the newest snapshot of the slowest one; one more is kept
+  // for readers.
   options.keep_versions = std::max(settings_.keep, grid_.diameter() + 2);
   const uint64_t snapshot_bytes = block_.cells() * sizeof(double) + sizeof(State) + (64 << 10);
   options.log_bytes = (options.keep_versions + 4) * snapshot_bytes + (1 << 20);
@@ -136,7 +136,8 @@ Status Simulation::Run() {
 
 Status Simulation::Snapshot(uint64_t step) {
   const uint64_t number = step / settings_.every + 1;
-  // A rank that was ahead when all were killed has it already, with the same bytes.
+  // A rank that was ahead when all ranks were killed already has this snapshot, with the same
+  // bytes.
   if (number <= stored_) return Status();
   const double begin = MPI_Wtime();
   *state_ = State{.step = step,

@@ -1,5 +1,5 @@
 // One rank's part of the simulation: it computes in the memory of its stream's objects, so that a
-// snapshot is one call, and goes on from the newest snapshot that all ranks have.
+// snapshot is one call, and it continues from the newest snapshot that all ranks have.
 #pragma once
 
 #include <mpi.h>
@@ -27,19 +27,20 @@ struct Settings {
 
 class Simulation {
  public:
-  /// Opens this rank's stream. Collective; all ranks return the same, and so do those below.
+  /// Opens this rank's stream. Collective; all ranks return the same outcome, as in the calls
+  /// below.
   static Result<std::unique_ptr<Simulation>> Open(MPI_Comm communicator, const Settings& settings);
 
-  /// All steps. A snapshot is made of step 0 and of each `every` ones after it: its number tells
-  /// the step, (number - 1) * every.
+  /// Computes all steps. Makes a snapshot of step 0 and of every `every`-th step: a snapshot's step
+  /// is (number - 1) * every.
   Status Run();
-  /// The step that the stream had when it was opened.
+  /// Returns the step that the stream contained when it was opened.
   uint64_t first_step() const { return first_step_; }
-  /// Of the whole plate now; on rank 0.
+  /// Returns the summary of the whole plate now; on rank 0.
   Summary SummarizeAll() const;
-  /// Those who read hear that nothing more will come. The field is gone then.
+  /// Ends the stream, which readers notice. The field must not be used afterwards.
   Status Finish() { return writer_->Finish(); }
-  /// [seconds] In snapshots.
+  /// Returns the time spent in snapshots [seconds].
   double snapshot_seconds() const { return snapshot_seconds_; }
   const Grid& grid() const { return grid_; }
   const StreamWriter& writer() const { return *writer_; }
@@ -50,13 +51,13 @@ class Simulation {
   Status OpenStream();
   StreamOptions OptionsOfStream() const;
   Status CreateState();
-  // What the stream's newest state says must fit this run.
+  // Checks that the stream's newest state fits this run.
   Status CheckNewest();
   Status CreateField();
-  // To the newest snapshot that all ranks have.
+  // Restores the newest snapshot that all ranks have.
   Status GoBack();
   Status Snapshot(uint64_t step);
-  // All ranks return the failure of the first that has one.
+  // Returns, on all ranks, the failure of the first rank that has one.
   Status Agree(const Status& mine) const;
 
   MPI_Comm communicator_;

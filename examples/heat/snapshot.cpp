@@ -6,7 +6,7 @@
 namespace quire::heat {
 namespace {
 
-// What one rank has of a snapshot.
+// One rank's part of a snapshot.
 struct Part {
   State state;
   std::unique_ptr<StreamView> view;

@@ -1,5 +1,5 @@
-// One snapshot of all ranks, as who watches sees it: put together from their streams, and compared
-// with what each rank said of it.
+// One snapshot of all ranks as the viewer sees it: assembled from their streams, and compared with
+// the state that each rank stored.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,11 @@ struct Assembled {
   std::vector<double> field;  ///< row by row
 };
 
-/// Snapshot `number` of all ranks' streams.
+/// Assembles snapshot `number` of all ranks' streams.
 ///
-/// Errors   kNotFound    A rank has it no longer.
-///          kCorruption  It is not whole: a rank's cells are not those of its state, ranks are of
-///                       different steps, or a halo is not what the neighbour has.
+/// Errors   kNotFound    A rank's stream no longer contains it.
+///          kCorruption  It is inconsistent: a rank's cells do not match its state, ranks have
+///                       different steps, or a halo differs from the neighbour's cells.
 Result<Assembled> Assemble(const Readers& ranks, uint64_t number);
 
 }  // namespace quire::heat

@@ -1,5 +1,5 @@
-// What lies in the stream beside the field: which step it is of, and what the field of that step
-// must be, so that whoever reads it can tell whether it is whole.
+// The state in the stream beside the field: the step, and a summary of the field at this step, by
+// which readers check that the field is complete.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,23 @@ constexpr const char* kStore = "heat";
 constexpr const char* kFieldKey = "field";  ///< temperatures of a block and its halo
 constexpr const char* kStateKey = "state";  ///< a State
 
-/// What can be said of cells without their halo. Of blocks that make up the plate the combination
-/// is that of the plate: `hash` is the same however it was cut.
+/// A summary of cells without their halo. The combination of the summaries of all blocks is that of
+/// the plate: `hash` does not depend on the division into blocks.
 struct Summary {
   double minimum = 0;
   double maximum = 0;
   double heat = 0;  ///< the sum
   uint64_t hottest_row = 0;
   uint64_t hottest_column = 0;
-  uint64_t hash = 0;  ///< of all cells and where they are
+  uint64_t hash = 0;  ///< of all cells and their places
   bool operator==(const Summary&) const = default;
 };
 Summary Summarize(const Plate& plate, const Block& block, const double* field);
-/// Of the blocks of all ranks, in the order of their ranks.
+/// Combines the summaries of all blocks, in the order of their ranks.
 Summary Combine(const std::vector<Summary>& parts);
 
-/// One rank's at one step. Programs on machines of the same kind write and read it: its bytes are
-/// as they are in memory.
+/// The state of one rank at one step. It is stored as its bytes in memory, so programs on machines
+/// of the same kind write and read it.
 struct State {
   uint64_t format = kFormat;
   uint64_t step = 0;
@@ -47,7 +47,7 @@ struct State {
   static constexpr uint64_t kFormat = 0x3154414548;  // "HEAT1"
 };
 
-/// Nothing: the bytes are no state.
+/// Decodes a state; no value if the bytes are no state.
 inline std::optional<State> StateFrom(std::string_view bytes) {
   State state;
   if (bytes.size() != sizeof state) return std::nullopt;

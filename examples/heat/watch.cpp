@@ -1,5 +1,5 @@
-// heat_watch: reads what heat stores, snapshot by snapshot, while it runs or later, and from
-// whatever node; tells of each how warm the plate is, and paints it.
+// heat_watch: reads the snapshots that heat stores, while it runs or later, from any node; prints
+// how warm the plate is at each one, and paints it.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -24,7 +24,7 @@ Status Tell(const Settings& settings, uint64_t number, const Assembled& snapshot
                                  {"source", {state.source.row, state.source.column}}};
   line.update(ToJson(state.plate, state.summary));
   std::printf("%s\n", line.dump().c_str());
-  std::fflush(stdout);  // whoever reads it wants it now
+  std::fflush(stdout);  // readers of the output want it at once
   if (settings.pictures.empty()) return Status();
   char name[32];
   std::snprintf(name, sizeof name, "/heat-%08llu.ppm", static_cast<unsigned long long>(state.step));

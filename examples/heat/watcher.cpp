@@ -19,7 +19,7 @@ Result<Watched> Watcher::Run(const Use& use) {
       if (status.code() == Code::kNotFound) return watched_;
     }
     if (!IsWorthAnotherTry(status)) return status;
-    // A simulation that is started again has new indexes: they are opened anew.
+    // A restarted simulation has new indexes, which are opened again.
     ranks_.clear();
     std::this_thread::sleep_for(kBetweenTries);
   }
@@ -45,7 +45,7 @@ Status Watcher::Open() {
     return Status();
   };
   QUIRE_RETURN_IF_ERROR(open(0));
-  // How many ranks there are is told by the first.
+  // The number of ranks is in the first rank's state.
   QUIRE_RETURN_IF_ERROR(ranks_[0]->Wait(0, PatienceMs()).status());
   std::string bytes;
   QUIRE_RETURN_IF_ERROR(ranks_[0]->GetAt(kStateKey, 0, &bytes));

@@ -1,4 +1,4 @@
-// The program of the README: every rank greets, and hears rank 0.
+// The program of the README: every rank puts a greeting, and gets that of rank 0.
 #include <quire/mpi.h>
 
 #include <iostream>

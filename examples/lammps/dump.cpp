@@ -8,7 +8,7 @@
 namespace quire::lammps {
 namespace {
 
-// What stands before the atoms, line by line; "" is a line that may hold anything.
+// The lines before the atoms; "" is a line with any content.
 constexpr int kStepLine = 2;
 constexpr int kCountLine = 4;
 constexpr int kColumnsLine = 9;

@@ -1,4 +1,4 @@
-// The files that in.melt has LAMMPS write: the atoms that one of its ranks had at one step.
+// The files that LAMMPS writes for in.melt: the atoms of one of its ranks at one step.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,14 @@ namespace quire::lammps {
 
 std::string DumpPath(const std::string& folder, int rank, uint64_t step);
 
-/// The steps, in order, of which `folder` has files of rank 0. kNotFound: there is none.
+/// Returns the steps, in order, for which `folder` contains files of rank 0. kNotFound: there is
+/// none.
 Result<std::vector<uint64_t>> StepsIn(const std::string& folder);
 
-/// The atoms of a file whose columns are id x y z vx vy vz. `name` is what errors call it.
+/// Reads the atoms of a file whose columns are id x y z vx vy vz. `name` is its name in errors.
 ///
-/// Errors     kCorruption  It is of another step, has other columns, or is cut off: with the line.
+/// Errors     kCorruption  It is of another step, has other columns, or is truncated; the text has
+///                         the line.
 Result<std::vector<particles::Particle>> ReadAtoms(std::istream& file, const std::string& name,
                                                    uint64_t step);
 

@@ -1,5 +1,5 @@
-// feed: writes what LAMMPS dumped into a dataset, as LAMMPS itself would have: each rank puts the
-// atoms that the same rank of LAMMPS had, one epoch for each step that was dumped.
+// feed: writes the dumps of LAMMPS into a dataset, as LAMMPS itself could do: each rank puts the
+// atoms of the same rank of LAMMPS, in one epoch for each dumped step.
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
-// particles: moves particles through periodic boxes, one box for each rank, and writes where they
-// are into a dataset: one epoch for each step. Read it by the program trajectory.
+// particles: moves particles through periodic boxes, one box for each rank, and writes their
+// positions into a dataset, one epoch for each step. The program trajectory reads it.
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
@@ -24,7 +24,7 @@ struct Settings {
   std::string format = "ribbon";
 };
 
-// What one rank did, and what all did together.
+// The counts of one rank, and of all ranks together.
 struct Totals {
   uint64_t left = 0;  // particles that went to another rank, in all steps
   DatasetWriterStatistics written;

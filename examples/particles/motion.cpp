@@ -9,7 +9,7 @@ namespace {
 // So far from the walls that adding a velocity to a position never rounds across one.
 constexpr double kMargin = 0.01;
 
-// What is drawn for a particle in a step.
+// The random choices for a particle in a step.
 enum Draw : uint64_t { kMoves, kDirection, kX, kY, kZ };
 
 // The last round of SplitMix64: all bits of the result depend on all bits of `bits`.
@@ -20,7 +20,7 @@ uint64_t Mix(uint64_t bits) {
   return bits ^ (bits >> 31);
 }
 
-// In [0, 1), the same for the same arguments everywhere.
+// Returns a number in [0, 1), the same on every machine for the same arguments.
 double Uniform(const Scenario& scenario, uint64_t id, uint64_t step, Draw draw) {
   const uint64_t bits = Mix(Mix(Mix(Mix(scenario.seed) ^ id) ^ step) ^ draw);
   return static_cast<double>(bits >> 11) * 0x1p-53;

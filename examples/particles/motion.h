@@ -1,10 +1,11 @@
-// Where particles are: a pure function of the scenario, the particle and the step. The simulation
-// moves its particles by it; who checks a dataset replays it, and needs nothing that was stored.
+// The positions of particles: a pure function of the scenario, the particle and the step. The
+// simulation moves its particles by it; a checker of a dataset repeats it, and needs no stored
+// data.
 //
 // Space is a ring of boxes along x, one for each rank, each 1 long, wide and high: x in [0, ranks),
 // y and z in [0, 1), all three periodic. In each step a particle either stays in its box or, with
-// the probability `movers`, goes to one of the two boxes beside it. Its velocity is its way in one
-// step.
+// the probability `movers`, moves to one of the two boxes beside it. Its velocity is its
+// displacement in one step.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace quire::particles {
 
-/// All that a run depends on. Two runs of the same scenario are equal, to the last bit.
+/// Everything on which a run depends. Two runs of the same scenario are equal, to the last bit.
 struct Scenario {
   uint64_t seed = 1;
   double movers = 0.1;  ///< [0 .. 1] share of particles that go to another box in a step
@@ -26,19 +27,19 @@ struct Scenario {
   uint64_t particle_count() const { return particles_per_rank * ranks; }
 };
 
-/// A pair of each epoch beside its particles, put by rank 0: the scenario, as JSON.
+/// The key of a further pair of each epoch, put by rank 0: the scenario, as JSON.
 inline constexpr const char* kScenarioKey = "scenario";
 std::string ToJson(const Scenario& scenario);
-/// kCorruption: it is no scenario.
+/// Parses a scenario. kCorruption: the text is no scenario.
 Result<Scenario> ScenarioFromJson(const std::string& text);
 
-/// The particle at step 0, at rest. Ids are [0, particle_count()), box by box.
+/// Returns the particle at step 0, at rest. Ids are [0, particle_count()), box by box.
 Particle ParticleAtStart(const Scenario& scenario, uint64_t id);
-/// From step - 1 to `step`.
+/// Moves a particle from step - 1 to `step`.
 void Advance(const Scenario& scenario, uint64_t step, Particle* particle);
-/// The box, and so the rank, that the particle is in.
+/// Returns the box, and so the rank, that contains the particle.
 uint32_t BoxOf(const Particle& particle);
-/// `coordinate` in [0, length). It is at most one length away.
+/// Returns `coordinate` wrapped into [0, length), from which it is at most one length away.
 double Wrap(double coordinate, double length);
 
 }  // namespace quire::particles

@@ -1,5 +1,4 @@
-// Whether a dataset tells of particles what is so: their trajectories as it gives them, compared
-// with where the motion takes them.
+// Checks a dataset of particles: compares their trajectories with the computed motion.
 #pragma once
 
 #include <vector>
@@ -9,18 +8,18 @@
 
 namespace quire::particles {
 
-/// The scenario of the run that wrote the dataset.
+/// Reads the scenario of the run that wrote the dataset.
 ///
-/// Errors     kNotFound, kCorruption  The program particles did not write it.
+/// Errors     kNotFound, kCorruption  The dataset was not written by the program particles.
 Result<Scenario> ReadScenario(const DatasetReader& reader);
 
-/// So many particles of the scenario, chosen by `seed`, perhaps one of them twice; all of them, in
-/// order, where the scenario has no more.
+/// Returns `count` particles of the scenario, chosen by `seed`, some perhaps twice; returns all of
+/// them, in order, if the scenario has no more.
 std::vector<uint64_t> ChooseParticles(const Scenario& scenario, uint64_t count, uint64_t seed);
 
-/// Asks for the trajectory of each particle: in every epoch one rank has it, the right one, with
-/// the right position, velocity and padding, bit by bit. The first that is not so is kCorruption,
-/// with particle, epoch and what differs.
+/// Checks the trajectory of each particle: in every epoch exactly the right rank has it, with the
+/// right position, velocity and padding, bit by bit. The first difference is kCorruption, with
+/// particle, epoch and difference.
 Status CheckTrajectories(const DatasetReader& reader, const Scenario& scenario,
                          const std::vector<uint64_t>& ids);
 

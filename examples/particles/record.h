@@ -1,4 +1,4 @@
-// How a particle lies in a dataset. examples/lammps writes the same.
+// The form of a particle in a dataset. examples/lammps writes the same form.
 //
 //   key    8 bytes    the particle's id, big-endian, so that keys sort by number
 //   value  48 bytes   x, y, z, vx, vy, vz: doubles, little-endian; then padding, if any, each byte
@@ -29,7 +29,7 @@ inline std::string KeyOf(uint64_t id) {
   return key;
 }
 
-/// Makes `value` the state of `particle` and so many bytes of padding.
+/// Sets `value` to the state of `particle`, followed by padding of `padding_bytes`.
 inline void EncodeState(const Particle& particle, uint64_t padding_bytes, std::string* value) {
   value->resize(kStateBytes);
   std::memcpy(value->data(), particle.position.data(), kStateBytes / 2);
@@ -37,7 +37,7 @@ inline void EncodeState(const Particle& particle, uint64_t padding_bytes, std::s
   value->append(padding_bytes, static_cast<char>(particle.id));
 }
 
-/// Gives `particle` the position and the velocity of a value. kCorruption: it is too short.
+/// Sets the position and the velocity of `particle` from a value. kCorruption: it is too short.
 inline Status DecodeState(Slice value, Particle* particle) {
   if (value.size() < kStateBytes) {
     return Status(Code::kCorruption, "a value of " + std::to_string(value.size()) +

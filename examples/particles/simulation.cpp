@@ -7,7 +7,8 @@ Simulation::Simulation(MPI_Comm communicator, const Scenario& scenario)
   int rank = 0;
   MPI_Comm_rank(communicator, &rank);
   rank_ = static_cast<uint32_t>(rank);
-  // All ranks run the same program on the same kind of machine: bytes are sent as they are.
+  // All ranks run the same program on the same kind of machine: structures are sent as their bytes
+  // in memory.
   MPI_Type_contiguous(static_cast<int>(sizeof(Particle)), MPI_BYTE, &particle_type_);
   MPI_Type_commit(&particle_type_);
   const uint64_t first = rank_ * scenario.particles_per_rank;
@@ -22,7 +23,7 @@ Simulation::~Simulation() {
 
 void Simulation::Step() {
   ++step_;
-  // With two ranks the neighbour on both sides is the same: all goes to the right.
+  // With two ranks both neighbours are the same rank: everything is sent to the right.
   const uint32_t right = (rank_ + 1) % scenario_.ranks;
   const uint32_t left = (rank_ + scenario_.ranks - 1) % scenario_.ranks;
   std::vector<Particle> to_right;

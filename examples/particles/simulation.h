@@ -11,7 +11,8 @@ namespace quire::particles {
 
 class Simulation {
  public:
-  /// The particles of this rank's box at step 0. `scenario` and communicator have as many ranks.
+  /// Creates the particles of this rank's box at step 0. The communicator must have as many ranks
+  /// as `scenario`.
   Simulation(MPI_Comm communicator, const Scenario& scenario);
   ~Simulation();
   Simulation(const Simulation&) = delete;
@@ -22,7 +23,7 @@ class Simulation {
   void Step();
 
   const std::vector<Particle>& particles() const { return particles_; }
-  /// Particles that left this rank in all steps.
+  /// Returns the number of particles that left this rank in all steps.
   uint64_t left_count() const { return left_count_; }
 
  private:

@@ -1,5 +1,5 @@
-// trajectory: reads what particles (or examples/lammps) wrote, without MPI: prints the way of a
-// particle, or compares the ways of many with where they must have been.
+// trajectory: reads the dataset of particles (or examples/lammps) without MPI: prints the
+// trajectory of a particle, or compares the trajectories of many with the computed ones.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
