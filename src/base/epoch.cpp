@@ -18,7 +18,7 @@
 namespace quire::base {
 namespace {
 
-// Retired objects are looked at once in so many retirements.
+// Retired objects are checked once in this many retirements.
 constexpr uint64_t kRetiresPerCollect = 64;
 
 // One thread's place: the epoch its outermost guard entered at, 0 while it holds none. Places are
@@ -118,7 +118,7 @@ void FenceAllThreads() {
   QUIRE_CHECK(RegisterFenceAll() && Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
 }
 
-// The oldest epoch at which a guard that is held entered; the maximum where none is held.
+// Returns the oldest epoch at which a held guard entered; the maximum if none is held.
 uint64_t OldestEpoch() {
   FenceAllThreads();
   uint64_t oldest = std::numeric_limits<uint64_t>::max();

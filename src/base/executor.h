@@ -22,9 +22,9 @@ class Executor {
   /// Queues a job that may take seconds or more; the job calls RunWaiting() from time to time.
   virtual void ScheduleLong(std::function<void()> job) { Schedule(std::move(job)); }
   /// Runs the other jobs that wait for a thread at this moment; a long job calls it, without locks.
-  /// So a client's merge does not delay other clients, even with a single thread. A long job runs
-  /// inside at most one other long job, and then does only what cannot wait. A deterministic
-  /// executor runs no jobs here.
+  /// So a client's merge does not delay other clients, even with a single thread. At most one long
+  /// job runs inside another one, and then does only what cannot wait. A deterministic executor
+  /// runs no jobs here.
   virtual void RunWaiting() {}
   /// Returns the number of long jobs that the calling thread is in: above 1, the innermost one runs
   /// inside RunWaiting() of another.

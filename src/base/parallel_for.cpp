@@ -52,7 +52,7 @@ class Pieces {
   std::exception_ptr failure_;
 };
 
-// Where there is no memory to ask more threads, those that were asked are enough.
+// If there is no memory to request more threads, the requested ones are enough.
 void AskForHelp(Executor* executor, size_t count, const std::shared_ptr<Pieces>& pieces) {
   const size_t threads = executor == nullptr ? 0 : static_cast<size_t>(executor->thread_count());
   try {

@@ -65,7 +65,7 @@ Gathered Gather(comm::Exchange& exchange, const Status& mine, Slice bytes) {
   gathered.status = parts.status();
   if (!parts.ok()) return gathered;
   gathered.parts = std::move(*parts);
-  // Where all ranks gave OK this takes no memory: no rank fails alone.
+  // If all ranks passed OK, this allocates no memory, so no rank fails alone.
   for (size_t rank = 0; rank < gathered.parts.size(); ++rank) {
     std::string& part = gathered.parts[rank];
     Slice own;

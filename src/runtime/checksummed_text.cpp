@@ -13,7 +13,7 @@ std::string ChecksumText(Slice lines) {
   return Hex(base::Checksum(lines, base::ChecksumSeed(base::ChecksumKind::kManifest, 0, 0)));
 }
 
-// Takes the first line off `text`; false where it does not end.
+// Removes the first line from `text`; returns false if it has no end.
 bool CutLine(Slice* text, Slice* line) {
   const size_t end = text->find('\n');
   if (end == Slice::npos) return false;

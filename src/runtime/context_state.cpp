@@ -15,7 +15,7 @@
 namespace quire::runtime {
 namespace {
 
-// What each rank tells of itself when a Context is opened.
+// The data that each rank sends about itself when a Context is opened.
 struct Introduction {
   std::string repository;
   uint64_t node_id = 0;
@@ -108,7 +108,7 @@ Status Prepare(const Status& before, ContextState* context, Slice repository,
   return made->MakeDirectory(*context->fs, context->repository);
 }
 
-// Before the ranks introduce themselves, so that all hear where one cannot have its threads.
+// Before the ranks exchange their data, so that all ranks learn if one cannot start its threads.
 Status StartExecutor(const Environment& environment, ContextState* context) {
   if (!environment.background_threads) {
     context->executor = base::NewManualExecutor();
@@ -188,7 +188,7 @@ Status ContextState::MakeDirectory(const std::string& directory) const {
   return io::MakeDurableDirectory(*fs, directory);
 }
 
-// Nothing of it takes memory: where there is none a context ends all the same.
+// Nothing here allocates memory: a context must end even if there is none.
 void ContextState::End() {
   std::vector<std::shared_ptr<Job>> ended;
   {

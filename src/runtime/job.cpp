@@ -33,7 +33,7 @@ class JobEvent final : public Event {
   std::shared_ptr<Job> job_;
 };
 
-// What the work of a job that does not come to be holds goes at once, and not with the context.
+// If a job cannot be created, its work is destroyed at once, and not with the context.
 template <typename Part>
 auto OrStop(const std::shared_ptr<Job>& job, const Part& part) -> decltype(part()) {
   try {
@@ -233,7 +233,7 @@ void Job::RunSlice() {
   if (*state == JobWork::State::kAgain) Schedule();
 }
 
-// What the work could not do for want of memory it has failed to do.
+// Work that runs out of memory has failed.
 Result<JobWork::State> Job::CallWork(int step, const std::string* news, std::string* note) {
   return base::OrOutOfMemory([&]() -> Result<JobWork::State> {
     if (step == kJobUndo) {
@@ -247,7 +247,7 @@ Result<JobWork::State> Job::CallWork(int step, const std::string* news, std::str
   });
 }
 
-// Whatever becomes of that: who waits is not to wait for ever.
+// Regardless of the result: no waiting thread may wait forever.
 void Job::Finish() {
   try {
     work_->Finish(status_);

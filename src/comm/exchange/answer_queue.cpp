@@ -22,7 +22,8 @@ void AnswerQueue::Put(Peer& peer, uint64_t call, const Status& status, std::stri
   header.total_size = text.size() + answer->size();
   const uint64_t part_max = state_.transport->frame_bytes_max(peer.rank) - kMessageHeaderBytes;
   if (peer.queued_answers.empty() && header.total_size <= part_max) {
-    // Without memory for the frame it is queued as where there is no room, and tried once more.
+    // If there is no memory for the frame, the answer is queued as if there were no room, and
+    // retried later.
     const Result<bool> sent =
         base::OrOutOfMemory([&] { return state_.TrySendFrame(peer, header, text, *answer); });
     const bool again = sent.status().code() == Code::kOutOfMemory;

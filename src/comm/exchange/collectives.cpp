@@ -1,8 +1,8 @@
 // Collectives in ceil(log2 n) rounds (Bruck et al., 1997): in the round of distance d = 1, 2, 4 ...
-// rank r sends what it has to r - d and receives from r + d, so that after the last round every
-// rank has heard, directly or through others, of every rank. Each message carries the lowest
-// failure that its sender knows, which calls it has heard of, and which call was the last that its
-// sender completed.
+// rank r sends its data to r - d and receives from r + d, so that after the last round every rank
+// has received, directly or through other ranks, the data of every rank. Each message contains the
+// lowest failure that its sender knows, the calls it has received news of, and the last call that
+// its sender completed.
 //
 // A rank that misses a part, or hears that another rank gave up, gives the call up: it tells the
 // ranks that wait for its parts, and they do the same. A rank that comes late finds the note and
@@ -49,7 +49,7 @@ struct CollectiveFailure {
     const bool first = death == other_death ? other.rank < rank : other_death;
     if (rank < 0 || first) *this = std::move(other);
   }
-  // The code alone where there is no memory for the sentence: it is the same on all ranks.
+  // Only the code if there is no memory for the sentence: the code is the same on all ranks.
   Status ToStatus() const {
     if (rank < 0) return Status();
     try {
@@ -72,8 +72,8 @@ void EncodeFailure(const CollectiveFailure& failure, std::string* to) {
   base::PutLengthPrefixed(to, failure.text);
 }
 
-// Without its sentence where there is no memory for that: the code counts, and is the same on all
-// ranks.
+// Without its sentence if there is no memory for it: only the code matters, and it is the same on
+// all ranks.
 CollectiveFailure FailureWith(int rank, Code code, Slice text) {
   CollectiveFailure failure{rank, code, {}, false};
   static_cast<void>(base::OrOutOfMemory([&] {
@@ -185,7 +185,7 @@ Status Collectives::SendPart(Collective& collective, int destination, int round)
   return sender_.Send(peer, header, payload, {}, collective.deadline_ns);
 }
 
-// OK also where the call was given up meanwhile.
+// Returns OK also if the call was abandoned meanwhile.
 Status Collectives::AwaitPart(Collective& collective, int source, uint64_t number) {
   bool came = false;
   auto missing = [&] {
@@ -282,7 +282,7 @@ void Collectives::GiveUp(Collective& collective, int rank, const Status& why) {
     return parts_.IsGivenUp(collective.call) ||
            state_.peers.Get(rank).failed.load(std::memory_order_acquire);
   };
-  // To send to a rank that has left fails before what it sent has arrived.
+  // Sending to a rank that has left fails before the messages that it sent have arrived.
   if (why.code() == Code::kPeerFailed && !heard()) {
     WaitSpec spec{&parts_, rank, "what it sent before it left"};
     spec.deadline_ns =

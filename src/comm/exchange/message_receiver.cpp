@@ -28,8 +28,8 @@ int MessageReceiver::Poll() {
   return count;
 }
 
-// A frame that does not fit into memory fails what it belongs to, and else its sender: a message
-// that is lost must not be waited for.
+// If there is no memory for a frame, its message fails, or, if that is unknown, its sender: no rank
+// may wait for a lost message.
 void MessageReceiver::OnFrame(int source, Slice frame) {
   Peer& peer = state_.peers.Get(source);
   if (!base::OrOutOfMemory([&] {
@@ -149,7 +149,7 @@ void MessageReceiver::EndCall(Peer& peer, uint64_t number, Status status, std::s
 
 void MessageReceiver::OnRoom(int destination) {
   Peer& peer = state_.peers.Get(destination);
-  requests_.OnRoom(peer);  // answers first: who waits for them may be what others wait for
+  requests_.OnRoom(peer);  // answers first: other ranks may wait for the thread that waits for them
   state_.sleepers.Notify(&peer);
 }
 

@@ -12,7 +12,7 @@ namespace {
 constexpr int kEagerPolls = 32;
 // How often a waiting thread asks whether the peer it waits for is still alive.
 constexpr uint64_t kPeerCheckNs = 200 * base::kNsPerMs;
-// The handler has nothing to look after by time; it wakes only so that no mistake lasts for ever.
+// The handler has no timed work; it wakes only so that a lost wake-up does not last forever.
 constexpr uint64_t kHandlerSleepNs = 10'000 * base::kNsPerMs;
 constexpr int kProgressPollsMax = 8;
 
@@ -88,7 +88,7 @@ class ProgressEngine::Lead {
     engine_.state_.transport->CallerLeaves();
     engine_.led_.store(false, std::memory_order_release);
     held_ = false;
-    // The handler sleeps for as long as somebody leads.
+    // The handler sleeps as long as there is a leader.
     if (engine_.receiver_.requests().has_unfinished()) {
       engine_.state_.transport->Wake(Waiter::kHandler);
     }
@@ -99,8 +99,8 @@ class ProgressEngine::Lead {
   bool held_ = false;
 };
 
-// Without a handler thread somebody who waits must poll. Whoever stops polling hands over to a
-// sleeper it sees; a sleeper it does not see comes here, and finds that nobody polls.
+// Without a handler thread a waiting thread must poll. A thread that stops polling hands over to a
+// sleeper that it sees; a sleeper that it does not see comes here, and finds that no thread polls.
 bool ProgressEngine::NobodyPolls() const {
   return !has_handler_thread() && !led_.load(std::memory_order_acquire) && poller_lock_.IsFree();
 }
@@ -146,7 +146,8 @@ Status ProgressEngine::TimedOut(const WaitSpec& spec) const {
                                      "timeout_ms if it may take so long)");
 }
 
-// Polls some times without looking at the clock, which costs more than a poll; true once done.
+// Polls several times without reading the clock, which costs more than a poll; returns true once
+// done.
 bool ProgressEngine::PollEagerly(Condition done) {
   for (int i = 0; i < kEagerPolls; ++i) {
     const int polled = TryPoll();

@@ -78,7 +78,7 @@ void RequestHandler::ServePatiently(uint32_t channel, uint32_t order, PatientSer
   Defer();
 }
 
-// Whoever polls next looks at what was kept.
+// The next thread that polls handles the stored messages.
 void RequestHandler::Defer() {
   deferred_.store(true, std::memory_order_release);
   state_.transport->Wake(Waiter::kHandler);
@@ -147,7 +147,7 @@ void RequestHandler::HandleRequest(Peer& peer, uint32_t channel, uint64_t call, 
   KeepUnfinished(peer, std::move(place));
 }
 
-// Those that came before the service go first.
+// Requests that came before the service go first.
 bool RequestHandler::HasUnserved(const Peer& peer, uint32_t channel) {
   return std::any_of(peer.unserved.begin(), peer.unserved.end(),
                      [&](const HeldMessage& message) { return message.channel == channel; });
@@ -162,7 +162,7 @@ void RequestHandler::KeepUnserved(Peer& peer, uint32_t channel, uint64_t call, S
   state_.counters.Buffer(0, payload.size());
 }
 
-// Whether it has to wait for what came before it from the same peer.
+// Returns whether it must wait for earlier messages of the same peer.
 bool RequestHandler::MustFollow(const Peer& peer, uint32_t order) {
   if (order == kSignalOrder) return !peer.unfinished.empty();
   const std::vector<uint32_t>& orders = peer.unfinished_orders;
@@ -306,7 +306,7 @@ void RequestHandler::HandleKept(Peer& peer, const HeldMessage& message) {
 }
 
 int RequestHandler::HandleOwn() {
-  std::vector<HeldMessage> messages;  // a deque takes memory even where it is empty
+  std::vector<HeldMessage> messages;  // a deque allocates memory even if it is empty
   {
     const std::lock_guard<std::mutex> lock(own_mutex_);
     messages.swap(own_);

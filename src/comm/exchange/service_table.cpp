@@ -32,8 +32,8 @@ void ServiceTable::Set(uint32_t channel, Service service) {
              });
 }
 
-// An entry that can be found has its service: a request that came before waits for it, one that
-// finds an entry without is told that it was taken away.
+// An entry that can be found has its service: an earlier request waits for it, and a request that
+// finds an entry without a service is answered that the channel was removed.
 void ServiceTable::SetPatient(uint32_t channel, uint32_t order, PatientService service) {
   const auto fresh = std::make_shared<Entry>(order);
   fresh->service = std::move(service);
@@ -87,7 +87,7 @@ size_t ServiceTable::size() {
   return entries_.size();
 }
 
-// A function of the program runs in some services: what it throws ends the request alone.
+// Some services run a function of the program: an exception of it ends only the request.
 Status ServiceTable::Refused(int source, uint32_t channel, const char* thrown,
                              std::string* answer) {
   answer->clear();

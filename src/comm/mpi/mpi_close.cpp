@@ -1,7 +1,7 @@
 // The end of a MpiTransport. A frame that arrives after its communicator was freed would stay in
 // MPI, and disturb a later communicator that gets the same context (with Open MPI its matching
-// stops). So the ranks tell each other how many frames they have sent, and each waits for those
-// that are due to it. Where some ranks do not close in time, the communicator is not freed at all.
+// stops). So the ranks exchange the numbers of frames that they have sent, and each waits for those
+// addressed to it. If some ranks do not close in time, the communicator is not freed at all.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -62,7 +62,7 @@ bool MpiTransport::AllArrived(const uint64_t* expected) const {
   return true;
 }
 
-// Nobody waits for these any more: they are only counted.
+// No thread waits for these frames any more: they are only counted.
 void MpiTransport::DropArrived() {
   Arrived arrived;
   while (TakeArrived(&arrived)) {
@@ -86,7 +86,7 @@ bool MpiTransport::SendsFinished() {
   return finished;
 }
 
-// False where not all ranks come here in time, or one is known to be gone.
+// Returns false if not all ranks come here in time, or if one is known to have died or left.
 bool MpiTransport::Quiesce() {
   const size_t count = peers_.size();
   auto* const sent = reinterpret_cast<uint64_t*>(counts_.get());

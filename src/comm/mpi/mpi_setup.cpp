@@ -22,7 +22,7 @@ constexpr uint64_t kShmSpinNs = 30'000;
 constexpr uint64_t kMpiSpinNs = 60'000;
 constexpr size_t kNameBytesMax = 128;
 
-// What each rank tells all others.
+// The data that each rank sends to all others.
 struct Card {
   uint64_t node_id;
   uint64_t process_start;
@@ -61,8 +61,8 @@ std::vector<int> RanksOnNode(const std::vector<Card>& cards, uint64_t node_id) {
   return ranks;
 }
 
-// Spinning pays where each rank has a core of its own; else it takes the core from the one that is
-// waited for.
+// Spinning is useful if each rank has a core of its own; else it takes the core from the awaited
+// rank.
 bool CoreForEach(const std::vector<Card>& cards, const std::vector<int>& ranks) {
   CoreSet cores;
   int quota = kCoresMax;
@@ -99,7 +99,7 @@ void LogWithoutRegion(const Status& why) {
             "the ranks of this node share no memory, and use MPI instead: " + why.ToString());
 }
 
-// The region, with its name in `card`; null, and no name, where the system refuses it.
+// Creates the region, with its name in `card`; null, and no name, if the system refuses it.
 std::unique_ptr<ShmRegion> CreateRegion(int count, uint64_t ring_bytes_total_max, uint32_t number,
                                         RegionCard* card) {
   auto created = ShmRegion::Create(count, ring_bytes_total_max, number);

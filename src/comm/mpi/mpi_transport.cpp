@@ -449,7 +449,7 @@ int MpiTransport::Poll(FrameSink& sink, int) {
   PostReceives();
   FinishSends();
   TellRefused(lock, sink);
-  // A peer that is gone may have sent before; what it sent comes first.
+  // A peer that has left may have sent frames before; these come first.
   if (count == 0 && gone_count_.load(std::memory_order_relaxed) != 0) count = TellGone(lock, sink);
   return count;
 }

@@ -16,7 +16,7 @@ namespace {
 
 enum class Health : int {
   kSound,
-  kGone,    // has died or left: Poll will tell, once all it sent is delivered
+  kGone,    // has died or left: Poll reports it once all its frames are delivered
   kFailed,  // Poll has told
 };
 
@@ -206,7 +206,7 @@ void ShmTransport::TellRoom(int index) {
   Raise(region_->member(index).room, index);
 }
 
-// Delivers up to `frames_max` frames of one neighbour; true where there are more.
+// Delivers up to `frames_max` frames of one neighbour; returns whether there are more.
 bool ShmTransport::Drain(int index, FrameSink& sink, int frames_max, int* count) {
   Neighbour& neighbour = NeighbourOf(index);
   for (int taken = 0;; ++taken) {

@@ -76,7 +76,7 @@ bool SimCore::MayRun(const Rank& rank, int number) {
   return rank.state == State::kRunnable || NextEventNs(number) <= now_ns_;
 }
 
-// Chooses among the ranks that can go on; where none can, lets the time pass until one can.
+// Chooses among the ranks that can continue; if none can, advances the time until one can.
 int SimCore::PickNext() {
   for (;;) {
     std::vector<int>& able = able_;  // a turn takes no memory

@@ -13,7 +13,7 @@ uint64_t RecordBytes(uint64_t size) {
   return (kRingRecordHeaderBytes + size + 7) / 8 * 8;
 }
 
-// One load: what was compared is what is used, whatever the other process does meanwhile.
+// A single load: the checked value is the used one, whatever the other process does meanwhile.
 uint32_t LoadOnce(const char* from) {
   return __atomic_load_n(reinterpret_cast<const uint32_t*>(from), __ATOMIC_RELAXED);
 }

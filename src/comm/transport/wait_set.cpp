@@ -50,8 +50,8 @@ void WaitSet::Wake(Sleeper* sleeper) {
   }
 }
 
-// Sleepers and notifiers both change the count: whoever comes second sees what the first did
-// before, so that either the notifier sees the sleeper, or the sleeper what it waits for.
+// Sleepers and notifiers both change the count: the second one sees the earlier stores of the
+// first, so that either the notifier sees the sleeper, or the sleeper sees the event.
 uint32_t WaitSet::Meet() {
   return count_.fetch_add(0, std::memory_order_acq_rel);
 }

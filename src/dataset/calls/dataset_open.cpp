@@ -17,7 +17,7 @@ namespace {
 // Bits of a Bloom filter, of an epoch's table that is not alone.
 constexpr int kFilterBits = 8;
 
-// What all ranks must give alike, one thing per line.
+// The settings that must be equal on all ranks, one per line.
 std::string Request(const std::string& name, const DatasetOptions& options) {
   return "name = " + name + "\n" + runtime::OptionsText(options, "\n") +
          "\npartitioner = " + (options.partitioner ? "function" : "none") + "\n";
@@ -36,7 +36,7 @@ Status CheckRequest(const std::string& name, DatasetOptions* options,
                 "more, or choose the format ribbon");
 }
 
-// A dataset stays what it is.
+// Checks that the format and partitioner are those of the dataset.
 Status CheckSame(const DatasetDescriptor& found, const DatasetDescriptor& asked,
                  const std::string& directory) {
   if (found.format != asked.format) {
@@ -116,14 +116,14 @@ std::vector<EpochRecord> NewestOfEachRank(const std::vector<EpochRecord>& epochs
   return newest;
 }
 
-// What rank 0 found.
+// The dataset as found by rank 0.
 struct News {
   bool begins = false;
   uint64_t epoch_count = 0;
   std::vector<EpochRecord> epochs;  // the newest of each rank
 };
 
-// What rank 0 tells the others.
+// The data that rank 0 sends to the other ranks.
 std::string EncodeNews(const OpenDataset& dataset) {
   std::string text;
   base::PutFixed(&text, dataset.descriptor.id);

@@ -15,7 +15,7 @@ void SerialQueue::Run(std::function<Status()> work) {
   if (!HandOver()) RunHere();
 }
 
-// Whether a thread of the executor goes on.
+// Schedules the work on the executor; returns false if that is impossible.
 bool SerialQueue::HandOver() {
   if (executor_ == nullptr) return false;
   const Status scheduled = base::OrOutOfMemory([this] {

@@ -116,7 +116,7 @@ Status Shuffle::OnBatch(uint32_t source, bool last_hop, Slice batch) {
   });
 }
 
-// In a grid: what has come along this row goes on along this column.
+// In a grid: entries that arrived along this row are forwarded along this column.
 Status Shuffle::PassOn(uint32_t source, Slice entries) {
   if (!route_.grid() || !route_.MayPass(source)) {
     return Status(Code::kCorruption,
@@ -169,7 +169,7 @@ std::optional<Shuffle::Passed> Shuffle::TakePassed(Slice* entries) const {
   return passed;
 }
 
-// A service may not send: somebody else does, soon.
+// A service may not send: another thread does so soon.
 void Shuffle::PumpSecond() {
   if (!second_sender_->HasQueued() || second_scheduled_->exchange(true)) return;
   const Status given = base::OrOutOfMemory([this] {

@@ -132,7 +132,8 @@ void ShuffleSender::Settle(const std::shared_ptr<Flight>& flight, const Status& 
     if (status.code() == Code::kBusy) {
       ++counts_.refused;
       base::SyncPoint("partition.batch.refused");
-      // Where there is no memory to keep it, it is lost: nobody hears of what is thrown here.
+      // If there is no memory to queue it again, the batch is lost, and status_ records that: no
+      // caller receives an exception thrown here.
       const Status kept = base::OrOutOfMemory([&] {
         refusing_.insert(batch.destination);
         queue_.push_front(std::move(batch));  // before later ones for its destination

@@ -49,7 +49,7 @@ std::string HostName() {
   return ::uname(&name) == 0 ? name.nodename : "unknown-host";
 }
 
-// "device:inode" of `path`; empty where it is not there.
+// Returns "device:inode" of `path`; empty if it does not exist.
 std::string Identity(const char* path) {
   struct stat info;
   if (::stat(path, &info) != 0) return "";

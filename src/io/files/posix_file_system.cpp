@@ -45,7 +45,7 @@ int FlagsOf(FileOpenMode mode) {
   return O_RDONLY;
 }
 
-// Opens without following a link, and without waiting where somebody planted a named pipe.
+// Opens without following a link, and without waiting if a user has put a named pipe there.
 constexpr int kOpenFlags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 
 Result<FileDescriptor> OpenRegular(const std::string& path, int flags) {
@@ -115,7 +115,7 @@ Status NoLocksStatus(int error, const std::string& path) {
                     ") offers no locks: " + ErrnoText(error) + "; " + advice);
 }
 
-// OK and locked; kNotFound where the file was unlinked meanwhile (then try again).
+// Returns OK if locked; kNotFound if the file was unlinked meanwhile (then retry).
 Status LockDescriptor(int fd, short type, const std::string& path) {
   struct flock region = WholeFile(type);
   if (::fcntl(fd, F_OFD_SETLK, &region) != 0) {
@@ -213,7 +213,7 @@ class PosixFs : public FileSystem {
 };
 
 Result<std::vector<FileInfo>> PosixFs::List(const std::string& directory) {
-  // Links are followed: what is listed was opened, and checked, by the same path before.
+  // Follows links: the directory was opened and checked by the same path before.
   FileDescriptor fd = FileDescriptor::Open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!fd.ok()) return ErrnoStatus(errno, "list", directory);
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.get()), ::closedir);
@@ -284,7 +284,7 @@ Result<std::unique_ptr<FileLock>> PosixFs::Lock(const std::string& path,
     const Status locked = LockDescriptor(fd.get(), F_WRLCK, path);
     if (locked.code() == Code::kNotFound) continue;
     QUIRE_RETURN_IF_ERROR(locked);
-    // On a full device the lock counts all the same: a full database can still be read.
+    // On a full device the lock is valid without its text: a full database can still be read.
     const Status written = WriteHolder(fd.get(), path, holder);
     if (!written.ok() && written.code() != Code::kNoSpace) return written;
     return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(fd), no_fork));

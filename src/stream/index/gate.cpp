@@ -82,9 +82,10 @@ void Gate::SetState(GateState state) {
   Wake();
 }
 
-// Who is about to sleep says so and looks again; who has news counts up and looks who sleeps:
-// either sees the other. Counted up once more, so that one who has said so and does not sleep yet
-// does not go to sleep.
+// A reader that is about to sleep announces this and checks again; a writer with news increments
+// the counter and then checks for sleepers: so one of them sees the other. The counter is
+// incremented once more, so that a reader that has announced itself but does not sleep yet does not
+// go to sleep.
 void Gate::Wake() {
   words().wake.fetch_add(1, std::memory_order_seq_cst);
   base::SyncPoint("stream.gate.before_wake");

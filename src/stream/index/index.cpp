@@ -113,8 +113,8 @@ Slice Index::KeyOf(const ObjectSlot& slot) const {
   return at <= all && size <= all - at ? Slice(names() + at, size) : Slice();
 }
 
-// The slot that has the key, or the free one where it would be; the count of slots where all are
-// somebody else's.
+// Returns the slot of the key, or the free slot for it; the number of slots if all belong to other
+// keys.
 uint32_t Index::Probe(Slice key, uint64_t hash) const {
   const uint32_t count = slots();
   for (uint32_t step = 0; step < count; ++step) {

@@ -325,14 +325,15 @@ void LogHeap::Commit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns) 
 }
 
 Status LogHeap::WriteHead(Head head) {
-  // What the new head lets go may be overwritten from now on: what it stands for instead must be as
-  // safe as that was.
+  // Bytes below the new head may be overwritten from now on: the bytes that replace them must be as
+  // durable as they were.
   const bool promised = head_.durable != 0 && !persistent();
   if (promised && head.head != head_.head && head.durable < tail_) {
     QUIRE_RETURN_IF_ERROR(SyncRange(head.durable, tail_));
     head.durable = tail_;
   }
-  // Where nothing was synced the device may store this head, and lose what it stands for instead.
+  // If nothing was synced, the device may store this head, and lose the bytes that replace those
+  // below it.
   if (head.head != head_.head) head.relies_on = tail_;
   if (head.durable != 0) head.relies_on = 0;
   // A page that is damaged later cannot be told from one that was being written when the power
@@ -345,8 +346,8 @@ Status LogHeap::WriteHead(Head head) {
     return status.ok() ? StoreHead(std::move(second)) : status;
   });
   if (stored.ok() || head_.sequence == newest) return stored;
-  // Twice, so that neither slot has what was refused. A device that failed to sync is not asked
-  // again.
+  // Twice, so that neither slot contains the refused head. A device that failed to sync is not
+  // asked again.
   StorePage(std::move(former));
   StorePage(std::move(former_again));
   return stored;
@@ -369,7 +370,7 @@ Status LogHeap::StoreHead(ReadyHead ready) {
   return synced;
 }
 
-// Returns where it lies.
+// Returns its position.
 uint64_t LogHeap::StorePage(ReadyHead ready) {
   Head& head = ready.head;
   head.sequence = head_.sequence + 1;

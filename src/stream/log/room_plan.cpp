@@ -21,7 +21,7 @@ class Ring {
   bool Fits(uint64_t bytes) const {
     return pieces_.empty() ? bytes <= capacity_ : Needs(bytes) <= free();
   }
-  /// Room for any two commits of `bytes`: one may lie behind what it leaves at the file's end.
+  /// Room for any two commits of `bytes`: one of them may leave space unused at the file's end.
   bool FitsTwice(uint64_t bytes) const { return 2 * bytes <= free(); }
 
   // False: behind such a commit the head's piece cannot be moved, and does not go with it.
@@ -96,7 +96,7 @@ constexpr size_t kLaps = 2;
 bool StaysMovable(Ring ring, const RoomQuestion& question) {
   const uint64_t largest = ring.Put(question.put, question.put_stays);
   const uint64_t enough = std::max(largest, question.reserve);
-  // One commit alone is in nobody's way.
+  // A single commit is in the way of no other.
   if (ring.pieces() <= 1 && question.reserve == 0) return true;
   bool reserved = question.reserve == 0;
   for (size_t moves = kLaps * ring.pieces(); moves > 0; --moves) {

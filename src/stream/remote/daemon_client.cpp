@@ -20,8 +20,8 @@ namespace {
 constexpr uint64_t kDaemonPauseNs = 1'000'000;  // where many readers come to a daemon at once
 constexpr uint64_t kDaemonLookNs = 5'000'000;
 
-// The file that an environment variable names, from the root; empty: none. One that cannot be
-// resolved is left to fail where it is used.
+// Returns the absolute path of the file that an environment variable names; empty if it is not set.
+// A path that cannot be resolved fails when it is used.
 std::string FileOf(const char* variable) {
   const std::string path = io::Environment(variable).value_or("");
   if (path.empty()) return path;

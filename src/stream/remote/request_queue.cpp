@@ -13,7 +13,8 @@
 namespace quire::stream {
 namespace {
 
-// A daemon that dies wakes nobody: so often a reader that waits looks whether it is there.
+// A daemon that dies wakes no reader: a waiting reader checks at this interval whether the daemon
+// runs.
 constexpr uint64_t kQueueLookNs = 100'000'000;
 
 uint32_t Value(SlotState state) {
@@ -65,7 +66,7 @@ Result<uint32_t> QueueClient::TakeSlot(uint64_t deadline_ns) {
     const uint64_t now = io::RealClock().NowNs();
     if (now >= deadline_ns) return Status(Code::kTimedOut, "too many requests wait already");
     if (gone_()) return DaemonGone();
-    // A slot that was abandoned is freed by the daemon, who tells nobody.
+    // The daemon frees an abandoned slot without a notice.
     freed_.wait_for(lock, std::chrono::nanoseconds(std::min(deadline_ns - now, kQueueLookNs)));
   }
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kLogPrefix = "log-";
 
-// The rank of a log's file; its lock and what is no number are none.
+// Returns the rank of a log's file; none for its lock and for names without a number.
 std::optional<uint32_t> RankOf(std::string_view file) {
   if (!file.starts_with(kLogPrefix)) return std::nullopt;
   file.remove_prefix(kLogPrefix.size());

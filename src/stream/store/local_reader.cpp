@@ -23,7 +23,7 @@ constexpr int kPatience = 20;  // attempts; then whether the writer lives is ask
 constexpr uint64_t kOpenPauseNs = 1'000'000;
 constexpr uint64_t kSliceNs = 500'000'000;  // then whether the writer lives is asked
 
-/// Which version is meant: a number (0: the newest), or that of a snapshot.
+/// The requested version: a number (0: the newest), or that of a snapshot.
 struct Which {
   uint64_t number = 0;
   bool of_snapshot = false;
@@ -55,7 +55,7 @@ struct FoundVersion {
   Pins::Held held;
 
   const VersionEntry& entry() const { return chain.front(); }
-  // What no pin holds a writer overwrites in the log.
+  // A writer overwrites bytes of the log that no pin holds.
   bool in_place() const { return reader_log->pinned() && !entry().delta && !entry().packed; }
 };
 
@@ -134,7 +134,7 @@ class LocalReader final : public StreamReader {
  private:
   // What the writer says. The state is read first: what is finished has no further snapshot.
   struct Told {
-    std::shared_ptr<Gate> gate;  // null: nobody writes
+    std::shared_ptr<Gate> gate;  // null: no program writes
     GateState state;
     uint64_t snapshot;
   };
@@ -161,7 +161,7 @@ class LocalReader final : public StreamReader {
 
   io::FileSystem& fs_;
   PartName name_;
-  std::shared_ptr<Gate> gate_;  // of a reader that pins, the same for all its life; else null
+  std::shared_ptr<Gate> gate_;  // of a reader that pins, constant for its lifetime; else null
   std::mutex mutex_;            // guards reader_log_
   std::shared_ptr<const ReaderLog> reader_log_;
   bool stale_ = false;          // the log's writer has died, and this reader only looks
@@ -436,7 +436,7 @@ Status LocalReader::LookAfterWriter() {
   return Status(Code::kPeerFailed, made.message());
 }
 
-// Of a store that was removed the gate says for ever how it ended.
+// The gate of a removed store describes its end forever.
 Status LocalReader::NoFurther(GateState state) {
   const Status same = CheckNotRemoved();
   if (!same.ok() && same.code() != Code::kOutOfMemory) return same;  // else it is not known

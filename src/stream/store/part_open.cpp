@@ -61,8 +61,9 @@ Result<std::unique_ptr<Part>> Part::OpenExisting(io::FileSystem& fs, const PartN
   return part;
 }
 
-// Whether whoever holds the lock writes. Whoever only tends the part says so in the lock, for the
-// gate of a writer that died still says that it writes; it is asked to give way.
+// Returns whether the holder of the lock writes. A program that only tends the part records this in
+// the lock, because the gate of a dead writer still says that it writes; such a program is asked to
+// release the part.
 bool Part::HeldByWriter() const {
   const Result<std::string> holder = fs_.LockHolder(lock_path());
   const Result<std::unique_ptr<Gate>> gate = Gate::Open(fs_, name_.path("gate"));
@@ -73,8 +74,8 @@ bool Part::HeldByWriter() const {
   return gate.ok() && (*gate)->state() == GateState::kWriting;
 }
 
-// A reader that makes the index of a writer that died, or the daemon, tends the part: a program
-// that wants to write waits until it gives way. They wait for nobody.
+// A reader that rebuilds the index of a dead writer, or the daemon, tends the part: a program that
+// wants to write waits until it releases the part. Tending programs wait for no other.
 Status Part::Lock() {
   const std::string holder = io::ProcessDescription() + (writing_ ? "" : kTends);
   const uint64_t begin_ns = io::RealClock().NowNs();

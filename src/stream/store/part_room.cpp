@@ -1,5 +1,5 @@
-// How a log's room comes back: the head moves over what is not needed, and what is needed and
-// stands in its way is appended again.
+// The reclamation of a log's room: the head moves over unneeded commits; needed ones in its way are
+// appended again.
 #include <algorithm>
 #include <iterator>
 #include <unordered_map>
@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kPieceCommits = 1024;
 constexpr int kPlansMax = 8;  // of moves for one commit; all but the last see versions age out
 
-// What a commit takes at the most in which all items are whole.
+// Returns the largest size of a commit in which all items are whole.
 uint64_t WholeBytes(const std::vector<PendingVersion>& items) {
   uint64_t bytes = kRecordBytes;
   for (const PendingVersion& item : items) bytes += SizesOf(item.entry).whole;
@@ -91,7 +91,7 @@ Result<Position> Part::FirstNeeded(uint64_t bytes) const {
   return heap_->tail();
 }
 
-// The entries at the head that are needed, and do not lie elsewhere by now.
+// Returns the entries at the head that are needed, and have not been moved elsewhere yet.
 Result<std::vector<VersionEntry>> Part::NeededOfHead(const Record& record) const {
   const LiveCommit& commit = live_.front();
   QUIRE_ASSIGN_OR_RETURN(std::vector<VersionEntry> entries, heap_->EntriesOf(commit.at, record));
@@ -141,7 +141,7 @@ std::string Part::HeldText() const {
   return "a reader holds what could go, and whether it lives is not known: " + doubt.ToString();
 }
 
-// The commits from the head on that lie wholly below `pin`, and not above `to`.
+// Returns the end of the commits from the head on that are wholly below `pin` and begin below `to`.
 Position Part::EndBelow(Position pin, Position to) const {
   for (const LiveCommit& commit : live_) {
     if (commit.at >= to) break;
@@ -150,8 +150,8 @@ Position Part::EndBelow(Position pin, Position to) const {
   return to;
 }
 
-// The new head is told first, and then the pins are looked at: a reader that pins looks at the head
-// afterwards, so that either sees the other.
+// The new head is published first, and then the pins are read: a reader pins first and then reads
+// the head, so that one of the two sees the other.
 Status Part::MoveHead(Position to) {
   const Position from = heap_->head().head;
   pinned_ = false;

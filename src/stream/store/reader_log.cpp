@@ -13,16 +13,16 @@
 namespace quire::stream {
 namespace {
 
-// As long as a writer may take to open: the bytes of a log are read where the machine was started
-// anew.
+// The longest time that a writer may take to open: it reads the log's bytes if the machine was
+// rebooted.
 constexpr uint64_t kOpenTimeoutNs = 60'000'000'000;
 constexpr uint64_t kSightPauseNs = 2'000'000;
 constexpr uint32_t kRoot = 0;
 // Of an index before it is attached: its header.
 constexpr uint64_t kIndexLooked = 4096;
 
-// A reader maps what it reads: whoever may write to it can end the program. It trusts the owner of
-// the place that it was given, and nobody else.
+// A reader maps the files that it reads, and any user who may write to them can end the program. It
+// trusts the owner of the given place, and no other user.
 Status CheckOwner(io::FileSystem& fs, const PartName& name) {
   QUIRE_ASSIGN_OR_RETURN(const uint32_t trusted, fs.SoleWriter(name.place));
   for (const std::string& path :
