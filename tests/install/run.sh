@@ -2,7 +2,8 @@
 # run.sh MODE BUILD_DIR WORK_DIR: builds and runs a small program against Quire as another project would.
 #
 #   install          puts BUILD_DIR into WORK_DIR/prefix, for:
-#   find_package, pkg_config, c_program, headers, tool, nvs, papyruskv, fortran, readme
+#   find_package, pkg_config, c_program, headers, tool, nvs, papyruskv, fortran,
+#   concepts, readme
 #   moved            installs into another folder, moves that, and uses it there
 #   add_subdirectory, shared, serial
 #                    build the library again, from the compiler's cache where there is one: as a part
@@ -152,6 +153,16 @@ case $mode in
     "$cxx" -std=c++20 "$here/consumer/main.cpp" "${flags[@]}" -o "$work/$mode/consumer"
     run "$work/$mode/consumer"
     rm -rf "$prefix"
+    ;;
+  concepts)
+    # The folder is a project of its own. One of its programs stands for the others.
+    concepts=$source_dir/examples/concepts
+    rm -rf "${work:?}/$mode"
+    cmake -S "$concepts" -B "$work/$mode" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" \
+      -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix"
+    cmake --build "$work/$mode" --target concept_put_get
+    "$concepts/concept_test.sh" "$work/$mode/put_get" "$concepts/put_get.cpp" 2
+    rm -rf "${work:?}/$mode"
     ;;
   readme)
     need_fortran
