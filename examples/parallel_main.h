@@ -4,9 +4,7 @@
 
 #include <mpi.h>
 
-#include <chrono>
 #include <cstdio>
-#include <thread>
 
 #include "quire/status.h"
 
@@ -21,10 +19,9 @@ int ParallelMain(const char* program, Job job) {
   const Status status = job();
   if (!status.ok()) {
     std::fprintf(stderr, "%s: %s\n", program, status.ToString().c_str());
-    // MPI_Abort ends all ranks. The failing rank must have printed the reason before, and a
-    // launcher drops output that it has not read by then.
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-    MPI_Abort(MPI_COMM_WORLD, 1);
+    // The launcher ends the other ranks if one ends without MPI_Finalize. After MPI_Abort that of
+    // Open MPI 4.1 sometimes waits for ever.
+    return 1;
   }
   MPI_Finalize();
   return 0;

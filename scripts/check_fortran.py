@@ -53,7 +53,7 @@ def c_functions(headers):
 
 
 def f_type(declared):
-    """As c_type, of a Fortran declaration: `integer(c_int), value`, `type(c_ptr), intent(inout)`."""
+    """As c_type, of a Fortran declaration such as `integer(c_int), value`."""
     by_value = re.search(r"\bvalue\b", declared) is not None
     if re.match(r"type\(c_funptr\)", declared):
         return "function"
@@ -136,7 +136,8 @@ SOURCE = """  interface
 def self_test():
     changes = [("", ""), ("uint64_t n", "int n"), ("uint64_t n", "uint64_t* n"),
                (", char** text", ""), ("int f(", "void f("), (" f(", " g("),
-               ("char** text", "char* text"), ("size_t size, uint64_t n", "uint64_t n, size_t size"),
+               ("char** text", "char* text"),
+               ("size_t size, uint64_t n", "uint64_t n, size_t size"),
                ("const void* key", "const int* key")]
     for number, (old, new) in enumerate(changes):
         with tempfile.TemporaryDirectory() as folder:

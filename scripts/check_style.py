@@ -69,8 +69,10 @@ ASSERTS = re.compile(r"(?<![\w.>:])assert\s*\(")
 MAY_STOP = {"src/base/check.cpp"}
 # On standard error, where a variable of the environment asks for it.
 MAY_PRINT = {"src/api/log_level.cpp"}
-UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"]) + r")\b")
-FILE_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*\.(h|cpp|c|inc|py|sh|md|txt|cmake)|CMakeLists\.txt|README\.md")
+UNFINISHED = re.compile(
+    r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"]) + r")\b")
+FILE_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*\.(h|cpp|c|inc|py|sh|md|txt|cmake)|"
+                       r"CMakeLists\.txt|README\.md")
 
 
 class Findings:
@@ -85,7 +87,8 @@ class Findings:
 
 def is_library(relative):
     """Code of the library proper: under src/, without the tests that lie beside it."""
-    return relative.startswith("src/") and not re.search(r"_(test|fuzz|bench)\.cpp$|_test_|_testing|test_support", relative)
+    tests = r"_(test|fuzz|bench)\.cpp$|_test_|_testing|test_support"
+    return relative.startswith("src/") and not re.search(tests, relative)
 
 
 def check_text(relative, text, found):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests of assemble, as a whole program: assemble_test.py PROGRAM LAUNCHER CASE
 
-LAUNCHER -n RANKS PROGRAM ... starts it in parallel. The cases: demo, genome, inputs, graphs, reference,
-errors.
+LAUNCHER -n RANKS PROGRAM ... starts it in parallel. The cases: demo, genome, inputs, graphs,
+reference, errors.
 """
 import json
 import os

@@ -82,7 +82,7 @@ using Partitioner = std::function<int(Slice key, int rank_count)>;
 /// Options of one database. All ranks must pass the same values; if they differ, Open fails on all
 /// ranks with kInvalidArgument, and the text names the option.
 struct DatabaseOptions {
-  StorageOptions storage;
+  StorageOptions storage = {};
   OpenMode mode = OpenMode::kOpenOrCreate;
   Consistency consistency = Consistency::kRelaxed;
   Protection protection = Protection::kReadWrite;
@@ -91,7 +91,7 @@ struct DatabaseOptions {
   /// The partitioner's name, stored with the database, which must be opened with the same name.
   /// Empty: "hash", or "custom" if a partitioner is given. Open refuses "hash" with a partitioner,
   /// and another name without one.
-  std::string partitioner_name;
+  std::string partitioner_name = {};
   /// [bytes] Cache of pairs read from this rank's tables. 0: off (blocks are cached anyway).
   uint64_t local_cache_bytes = 0;
   /// [bytes] Cache of other ranks' pairs, used while protected kReadOnly. 0: off.
@@ -513,12 +513,12 @@ class Database {
   ///              ranks pass different levels.
   /// Source       SC17, section 3.1.
   virtual Status Barrier(Level level) = 0;
-  /// Fences, then changes the consistency.
+  /// Fences all ranks, then changes the consistency: each rank waits for all others.
   ///
   /// Collective   Yes.
   /// Errors       As Fence, of any rank; then the consistency is unchanged.
   virtual Status SetConsistency(Consistency consistency) = 0;
-  /// Fences, then changes the protection.
+  /// Fences all ranks, then changes the protection: each rank waits for all others.
   ///
   /// Collective   Yes.
   /// Errors       As Fence, of any rank; then the protection is unchanged.
