@@ -66,6 +66,10 @@ int RunStarved(const CallRow<Objects, int>& row, Objects& objects) {
   return row.run(objects);
 }
 
+// Then the next tries have new objects. What calls leave would grow without end (checkpoints, which
+// each further one lists), and with it what the calls need.
+constexpr int64_t kTriesTogether = 100;
+
 // How far a process came. Survives it.
 struct Progress {
   int64_t n = 0;  // what is refused
@@ -139,7 +143,8 @@ class Sweep {
   static void EnterStep(const Shortage& shortage, const Row& row, Progress* progress) {
     std::mt19937_64 random(FirstSeed() + static_cast<uint64_t>(progress->n));
     Sweep sweep(shortage, row);
-    while (sweep.Try(progress->n)) {
+    for (int64_t tries = 1; sweep.Try(progress->n); ++tries) {
+      if (tries % kTriesTogether == 0) sweep.Renew();
       const int64_t step_max = ScaledCount(1) > 1 ? 1 : progress->n / 10 + 1;
       progress->n += 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(step_max));
       ++progress->points;
@@ -155,6 +160,11 @@ class Sweep {
     Objects::ExpectAllThere(directory_->path());
   }
 
+  void Renew() {
+    End();
+    Begin();
+  }
+
   // Whether there is an n-th, and all is right.
   bool Try(int64_t n) {
     Prepare(row_, *objects_);
@@ -165,8 +175,7 @@ class Sweep {
     const std::string text = TextOf(answer);
     const bool done = CodeOf(answer) == expected_;
     if (!done && InDoubt(text)) {
-      End();
-      Begin();
+      Renew();
       return failed;
     }
     if (!done && CodeOf(answer) != Code::kOutOfMemory) return Wrong(n, text);
