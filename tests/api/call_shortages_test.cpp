@@ -174,10 +174,6 @@ class Sweep {
     const bool failed = shortage_.refused();
     const std::string text = TextOf(answer);
     const bool done = CodeOf(answer) == expected_;
-    if (!done && InDoubt(text)) {
-      Renew();
-      return failed;
-    }
     if (!done && CodeOf(answer) != Code::kOutOfMemory) return Wrong(n, text);
     const bool changed = objects_->State() != before;
     // A database that could not be closed well is closed, too.
@@ -189,11 +185,6 @@ class Sweep {
       if (CodeOf(again) != expected_) return Wrong(n, "again: " + TextOf(again));
     }
     return failed;
-  }
-
-  // Memory was missing behind the rename of a manifest: the database must be reopened.
-  static bool InDoubt(const std::string& text) {
-    return text.find("whether the new manifest counts is not known") != std::string::npos;
   }
 
   bool Wrong(int64_t n, const std::string& text) {

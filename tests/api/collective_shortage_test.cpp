@@ -200,17 +200,12 @@ class Job {
   void Stuck() {
     const auto rank = static_cast<size_t>(rank_);
     const Record::Call& last = record_->calls[rank][record_->count[rank] - 1];
-    if (IsInDoubt(last.text)) return;
     std::fprintf(stderr, "rank %d, %s fails for good: %s %s\n", rank_, kNames[last.step],
                  CodeName(last.code), last.text);
     record_->lost += 1;
   }
   bool Put(int i) {
     return base::OrOutOfMemory([&] { return database_->Put(KeyOf(i).data(), kValue); }).ok();
-  }
-  // Memory was missing behind the rename of a manifest: it works once the database is reopened.
-  static bool IsInDoubt(Slice text) {
-    return text.find("counts is not known") != std::string::npos;
   }
   // Makes a call that is not collective. It must work when it is tried again.
   template <typename Call>
@@ -220,7 +215,6 @@ class Job {
       status = base::OrOutOfMemory(call);
       if (status.ok()) return true;
     }
-    if (IsInDoubt(status.message())) return false;
     std::fprintf(stderr, "rank %d, %s: %s %s\n", rank_, name, CodeName(status.code()),
                  status.message().data());
     record_->lost += 1;

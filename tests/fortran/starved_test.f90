@@ -51,28 +51,15 @@ contains
       call call_it(status)
       failed = starved() /= 0
       if (status /= QUIRE_OK) then
-        call expect(failed .and. (status == QUIRE_OUT_OF_MEMORY .or. is_in_doubt()), what)
+        call expect(failed .and. status == QUIRE_OUT_OF_MEMORY, what)
         refused = refused + 1
         call expect(len(text) == 0, what // ': what a call without memory gives')
-        if (is_in_doubt()) call reopen()
         call call_it(status)
         call expect(status == QUIRE_OK, what // ' once there is memory')
       end if
       n = n + 1 + n / 4
     end do
   end subroutine sweep
-
-  ! Memory was missing behind the rename of a manifest: the database must be reopened.
-  logical function is_in_doubt()
-    is_in_doubt = index(quire_error_message(), 'whether the new manifest counts is not known') > 0
-  end function is_in_doubt
-
-  subroutine reopen()
-    integer :: status
-    call quire_db_close(db, status)
-    call quire_db_open(context, 'db', db, status)
-    call expect(status == QUIRE_OK, 'a database that was in doubt')
-  end subroutine reopen
 
   subroutine open_and_close(status)
     integer, intent(out) :: status

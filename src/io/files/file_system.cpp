@@ -111,14 +111,15 @@ Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes) {
     static_cast<void>(fs.Unlink(temporary));
     return status;
   }
-  // The new contents are there now, and no lack of descriptors may keep them from becoming durable:
-  // the directory is opened by the one that is let go here.
+  // From here on the new contents are in force, and no shortage may keep them from becoming durable.
+  // The directory's descriptor is the one that is closed here.
   written->reset();
   const auto sync = [&] { return fs.SyncDirectory(directory); };
   Status synced = base::OrOutOfMemory(sync);
-  // Nor may an allocation: nobody could say which contents count.
   if (synced.code() == Code::kOutOfMemory) synced = base::OrOutOfMemory(sync);
-  return synced.ok() ? synced : Status(Code::kIo, synced.message());
+  if (synced.ok()) return synced;
+  status = base::OrOutOfMemory([&] { return Status(Code::kIo, synced.message()); });
+  return status.code() == Code::kIo ? status : Status(Code::kIo);
 }
 
 Status MakeDurableDirectory(FileSystem& fs, const std::string& path) {

@@ -225,7 +225,8 @@ std::string DirectoryOf(const std::string& path);
 Status WriteFile(FileSystem& fs, const std::string& path, Slice bytes);
 /// Replaces the contents of `path` by `bytes`, or leaves it unchanged: temporary file (`path`.tmp),
 /// sync, rename, directory sync. If only the last of these fails (kIo, no shortage), the file has
-/// the new contents, but a power loss may still bring the old ones back.
+/// the new contents, but a power loss may still bring the old ones back. If it throws
+/// std::bad_alloc, the old ones are in force.
 Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes);
 /// Creates a directory as FileSystem::MakeDirectory does, and makes its name in its parent durable.
 Status MakeDurableDirectory(FileSystem& fs, const std::string& path);

@@ -367,7 +367,7 @@ TEST_F(SegmentTrackerTest, JudgesASegmentOnlyWhenEverythingThatMayReferToItIsInT
   Observe(sealed, {400, 300, false});
   EXPECT_TRUE(tracker_.Unused({}).empty());
   Observe(sealed, {400, 301, false});
-  EXPECT_EQ(tracker_.Unused({}), std::vector<uint64_t>{1});
+  EXPECT_EQ(tracker_.Unused({}), std::set<uint64_t>{1});
   EXPECT_TRUE(tracker_.Unused({{1, 5}}).empty());
   EXPECT_EQ(tracker_.MostlyDead({{1, 499}}), std::set<uint64_t>{1});
   EXPECT_TRUE(tracker_.MostlyDead({{1, 500}}).empty());
@@ -386,7 +386,7 @@ TEST_F(SegmentTrackerTest, AWriteThatEndsWhileTheMemTablesAreLookedAtIsWaitedFor
   Observe(sealed, {100, 50, false});
   EXPECT_TRUE(tracker_.Unused({}).empty()) << "the MemTable from 100 on refers to it";
   Observe(sealed, {200, 101, false});
-  EXPECT_EQ(tracker_.Unused({}), std::vector<uint64_t>{1});
+  EXPECT_EQ(tracker_.Unused({}), std::set<uint64_t>{1});
 }
 
 // Its end is the end of the scope that asked for it, and of nothing else.
@@ -409,28 +409,28 @@ TEST_F(SegmentTrackerTest, LeavesSegmentsOfRunningMergesAlone) {
   Settle({Segment(1, true), Segment(2, true)});
   {
     const SegmentTracker::Protection younger = tracker_.Protect(2);
-    EXPECT_EQ(tracker_.Unused({}), std::vector<uint64_t>{1});
+    EXPECT_EQ(tracker_.Unused({}), std::set<uint64_t>{1});
     SegmentTracker::Protection older = tracker_.Protect(1);
     const SegmentTracker::Protection moved = std::move(older);
     EXPECT_TRUE(tracker_.Unused({}).empty());
   }
   EXPECT_EQ(tracker_.Unused({}).size(), 2u);
   tracker_.Exclude(2);
-  EXPECT_EQ(tracker_.Unused({}), std::vector<uint64_t>{1}) << "2 is damaged";
+  EXPECT_EQ(tracker_.Unused({}), std::set<uint64_t>{1}) << "2 is damaged";
 }
 
 TEST_F(SegmentTrackerTest, AFileGoesWhenTheLastReaderDoes) {
   Settle({Segment(1, true), Segment(2, false)});
-  std::vector<std::shared_ptr<SegmentHandle>> readers = tracker_.Handles();
+  std::vector<std::shared_ptr<SegmentHandle>> readers = tracker_.HandlesWithout({});
   EXPECT_EQ(readers.size(), 2u);
   EXPECT_EQ(tracker_.HandlesBetween(1, 3), readers) << "one handle of each";
-  tracker_.GiveUp(1);
+  tracker_.GiveUp({1});
   ASSERT_EQ(tracker_.Stored().size(), 1u);
   EXPECT_EQ(tracker_.Stored()[0].id, 2u);
   EXPECT_TRUE(obsolete_files_->TakeSegments().empty());
   EXPECT_EQ(tracker_.HandlesBetween(1, 2).size(), 1u) << "while somebody reads it, so may others";
   readers.clear();
-  EXPECT_EQ(obsolete_files_->TakeSegments(), std::vector<uint64_t>{1});
+  EXPECT_EQ(obsolete_files_->TakeSegments(), std::set<uint64_t>{1});
   EXPECT_TRUE(tracker_.HandlesBetween(1, 2).empty());
   EXPECT_EQ(tracker_.HandlesBetween(5, 7).size(), 2u) << "young ones, not seen yet";
 }

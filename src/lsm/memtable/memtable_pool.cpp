@@ -259,6 +259,8 @@ Result<std::shared_ptr<PooledMemTable>> MemTablePool::PrepareOutside() {
   return handle;
 }
 
+size_t MemTablePool::live_max() const { return slots_.size() + OutsideMax(slots_.size()); }
+
 bool MemTablePool::MayPin() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return outside_.size() - stray_.size() < kPinnedOutsideMax;

@@ -150,6 +150,8 @@ class MemTablePool : public std::enable_shared_from_this<MemTablePool> {
   /// Raises the LSNs of segments prepared from now on to at least `lsn`.
   void RaiseNextLsn(uint64_t lsn);
   bool HasFreeSlot() const;
+  /// Returns how many MemTables of this pool can exist at once.
+  size_t live_max() const;
   /// Sets `freed`, which runs (on any thread, under no lock of the database) when a slot becomes
   /// free. Empty: no callback.
   void OnFree(std::function<void()> freed);

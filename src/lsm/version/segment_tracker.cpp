@@ -87,11 +87,14 @@ std::vector<std::shared_ptr<std::atomic<bool>>> SegmentTracker::Observe(
   return flags;
 }
 
-std::vector<std::shared_ptr<SegmentHandle>> SegmentTracker::Handles() const {
+std::vector<std::shared_ptr<SegmentHandle>> SegmentTracker::HandlesWithout(
+    const std::set<uint64_t>& without) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<std::shared_ptr<SegmentHandle>> handles;
   handles.reserve(segments_.size());
-  for (const auto& [id, segment] : segments_) handles.push_back(segment.handle);
+  for (const auto& [id, segment] : segments_) {
+    if (!without.contains(id)) handles.push_back(segment.handle);
+  }
   return handles;
 }
 
@@ -139,11 +142,11 @@ bool SegmentTracker::Judgeable(uint64_t id, const Segment& segment) const {
   return segment.state == State::kSettled && !Protected(id);
 }
 
-std::vector<uint64_t> SegmentTracker::Unused(const SegmentUses& uses) const {
+std::set<uint64_t> SegmentTracker::Unused(const SegmentUses& uses) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<uint64_t> unused;
+  std::set<uint64_t> unused;
   for (const auto& [id, segment] : segments_) {
-    if (Judgeable(id, segment) && UseOf(uses, id) == 0) unused.push_back(id);
+    if (Judgeable(id, segment) && UseOf(uses, id) == 0) unused.insert(id);
   }
   return unused;
 }
@@ -163,15 +166,18 @@ void SegmentTracker::Exclude(uint64_t segment_id) {
   if (found != segments_.end()) found->second.state = State::kDamaged;
 }
 
-void SegmentTracker::GiveUp(uint64_t segment_id) {
+void SegmentTracker::GiveUp(std::set<uint64_t> segment_ids) noexcept {
+  if (segment_ids.empty()) return;
   base::SyncPoint("lsm.values.give_up.before");
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = segments_.find(segment_id);
-    if (found == segments_.end()) return;
-    found->second.handle->SetObsolete();
-    given_up_.insert(segment_id);
-    segments_.erase(found);
+    for (const uint64_t id : segment_ids) {
+      const auto found = segments_.find(id);
+      if (found == segments_.end()) continue;
+      found->second.handle->SetObsolete();
+      segments_.erase(found);
+    }
+    given_up_.merge(segment_ids);
   }
   base::SyncPoint("lsm.values.give_up.after");
 }

@@ -58,8 +58,9 @@ class SegmentTracker {
       const std::set<uint64_t>& graced, const std::vector<ValueSegmentInfo>& segments,
       const MemoryState& memory);
 
-  /// Returns a handle for each segment that Observe saw.
-  std::vector<std::shared_ptr<SegmentHandle>> Handles() const;
+  /// Returns a handle for each segment that Observe saw, but for those in `without`.
+  std::vector<std::shared_ptr<SegmentHandle>> HandlesWithout(
+      const std::set<uint64_t>& without) const;
   /// Returns the handle of a segment that is referred to, whether Observe saw it or not.
   std::shared_ptr<SegmentHandle> Handle(uint64_t id);
   /// Returns handles of the segments [first_id, end_id), whether Observe saw them or not.
@@ -91,14 +92,14 @@ class SegmentTracker {
   [[nodiscard]] Protection Protect(uint64_t first_id);
 
   /// Returns the settled segments to which no table refers.
-  std::vector<uint64_t> Unused(const SegmentUses& uses) const;
+  std::set<uint64_t> Unused(const SegmentUses& uses) const;
   /// Returns the settled segments less than half of whose file is referred to.
   std::set<uint64_t> MostlyDead(const SegmentUses& uses) const;
   /// Notes that a value in the segment is damaged: it is not collected.
   void Exclude(uint64_t segment_id);
-  /// Notes that the manifest does not list the segment any more: its file goes with the last
+  /// Notes that the manifest does not list these segments any more: their files go with the last
   /// reader.
-  void GiveUp(uint64_t segment_id);
+  void GiveUp(std::set<uint64_t> segment_ids) noexcept;
 
  private:
   enum class State { kOpen, kSealed, kGraced, kSettled, kDamaged };

@@ -1,7 +1,6 @@
 #include "lsm/version/version_set.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -146,19 +145,17 @@ Manifest VersionSet::NextManifest(const RunEdit& edit,
 }
 
 // kIo if it is not certain that the old manifest is in force: files that the new one names must
-// stay then.
+// stay then. It is certain if memory or another resource was missing (ReplaceFile).
 Status VersionSet::WriteManifest(const Manifest& manifest, uint64_t previous_epoch) {
-  Status status;
-  try {
-    status = PublishManifest(fs_, directory_, manifest, previous_epoch);
-    // Busy, and a shortage that a call reports: the old one stands (ReplaceFile).
-    if (status.ok() || status.code() == Code::kBusy || IsShortage(status)) return status;
-  } catch (const std::bad_alloc&) {
-    status = base::OutOfMemory();  // before the rename, or after it
-  }
-  const Result<uint64_t> edition = StoredEdition(fs_, directory_);
-  if (edition.ok() && *edition != manifest.edition) return status;
-  return InDoubt(status);
+  const Status status = base::OrOutOfMemory(
+      [&] { return PublishManifest(fs_, directory_, manifest, previous_epoch); });
+  if (status.ok() || status.code() == Code::kBusy || IsShortage(status)) return status;
+  uint64_t stored = manifest.edition;
+  const Status read = base::OrOutOfMemory([&]() -> Status {
+    QUIRE_ASSIGN_OR_RETURN(stored, StoredEdition(fs_, directory_));
+    return Status();
+  });
+  return read.ok() && stored != manifest.edition ? status : InDoubt(status);
 }
 
 Status VersionSet::InDoubt(const Status& why) {
@@ -182,55 +179,67 @@ Status VersionSet::Publish(const RunEdit& edit) {
   const uint64_t open_floor = values_->open_floor();
   LookAtSegments();
   QUIRE_RETURN_IF_ERROR(SyncLiveHeaders(edit.flushed));
-  Publication next;
-  next.runs = EditedRuns(edit);
-  next.uses = UsesOf(next.runs);
-  next.unused = segments_.Unused(next.uses);
-  next.manifest = NextManifest(edit, next.runs, open_floor);
-  std::erase_if(next.manifest.value_segments, [&](const StoredSegment& segment) {
-    return std::find(next.unused.begin(), next.unused.end(), segment.id) != next.unused.end();
-  });
-  try {
-    QUIRE_RETURN_IF_ERROR(WriteManifest(next.manifest, next.manifest.epoch));
-    base::SyncPoint("lsm.publish.written");
-    ShowPublished(edit, std::move(next));
-  } catch (const std::bad_alloc&) {
-    // The new manifest may count while readers here see the old runs: nothing may be built on that.
-    return InDoubt(base::OutOfMemory());
-  }
+  Publication next = Prepare(edit, open_floor);
+  QUIRE_RETURN_IF_ERROR(WriteManifest(next.manifest, next.manifest.epoch));
+  base::SyncPoint("lsm.publish.written");
+  ShowPublished(edit, std::move(next));
   base::SyncPoint("lsm.publish.after");
   return Status();
 }
 
-// The manifest is written: from now on all threads see the change. Memory is allocated before the
-// first change: a thread that waits for `flushed_lsn_` relies on the runs to contain those records.
-void VersionSet::ShowPublished(const RunEdit& edit, Publication next) {
-  for (const uint64_t id : next.unused) segments_.GiveUp(id);
+// All the memory that a publication takes. Were it missing once the manifest is written, the new
+// manifest would count while readers here see the old runs.
+VersionSet::Publication VersionSet::Prepare(const RunEdit& edit, uint64_t open_floor) const {
+  Publication next;
+  const std::vector<std::shared_ptr<const Run>> runs = EditedRuns(edit);
+  const SegmentUses uses = UsesOf(runs);
+  next.unused = segments_.Unused(uses);
+  next.manifest = NextManifest(edit, runs, open_floor);
+  std::erase_if(next.manifest.value_segments,
+                [&](const StoredSegment& segment) { return next.unused.contains(segment.id); });
+  next.version = std::make_shared<Version>();
+  {
+    const std::lock_guard<std::mutex> lock(locks_.mutex);
+    next.version->immutables.reserve(current_->immutables.size() + pool_->live_max());
+  }
+  next.version->runs = runs;
+  next.version->segments = segments_.HandlesWithout(next.unused);
+  next.version->segments_floor = open_floor;
+  for (const uint64_t id : segments_.MostlyDead(uses)) {
+    next.collect_due = next.collect_due || !next.unused.contains(id);
+  }
+  return next;
+}
+
+// The manifest is written: from now on everybody sees it. Takes no memory.
+void VersionSet::ShowPublished(const RunEdit& edit, Publication next) noexcept {
+  segments_.GiveUp(std::move(next.unused));
   for (const std::shared_ptr<TableHandle>& table : edit.obsolete) table->SetObsolete();
   if (edit.flushed != nullptr) edit.flushed->SetFlushed();
 
   Change change(*this);
-  std::shared_ptr<Version> version = Successor(change);
-  version->segments = segments_.Handles();
-  const bool collect_due = !segments_.MostlyDead(next.uses).empty();
-  version->runs = std::move(next.runs);
-  version->segments_floor = next.manifest.value_segment_floor;
-  if (edit.flushed != nullptr) std::erase(version->immutables, edit.flushed);
+  Version& version = *next.version;
+  version.active = current_->active;
+  QUIRE_CHECK(current_->immutables.size() <= version.immutables.capacity());
+  version.immutables = current_->immutables;
+  version.base = current_->base;
+  change.Replace(std::move(next.retirement), current_);
+  if (edit.flushed != nullptr) std::erase(version.immutables, edit.flushed);
   flushed_lsn_ = next.manifest.flushed_lsn;
   edition_ = next.manifest.edition;
-  collect_due_ = collect_due;
+  collect_due_ = next.collect_due;
   next.manifest.runs.clear();
   next.manifest.value_segments.clear();
   next.manifest.log_segments.clear();
   manifest_ = std::move(next.manifest);
-  InstallLocked(std::move(version));
+  InstallLocked(std::move(next.version));
   locks_.changed.notify_all();
 }
 
 std::shared_ptr<Version> VersionSet::Successor(Change& change) const {
   auto next = std::make_shared<Version>(*current_);
   next->immutables.reserve(next->immutables.size() + 1);  // the active one may join them
-  change.Replace(current_);
+  change.Replace(Retirement(), current_);
   return next;
 }
 

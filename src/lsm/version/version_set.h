@@ -85,6 +85,23 @@ class VersionSet {
   /// held.
   static std::shared_ptr<const Version> TablesOf(const Version& version);
 
+  /// The memory that is needed to retire a Version.
+  class Retirement {
+   public:
+    Retirement()
+        : version_(std::make_shared<std::shared_ptr<const Version>>()),
+          list_(base::EpochPrepare([version = version_] { version->reset(); })) {}
+    /// Returns what EpochRetire takes. Called once.
+    std::list<base::EpochRetired> Of(std::shared_ptr<const Version> version) noexcept {
+      *version_ = std::move(version);
+      return std::move(list_);
+    }
+
+   private:
+    std::shared_ptr<std::shared_ptr<const Version>> version_;
+    std::list<base::EpochRetired> list_;
+  };
+
   /// Holds the mutex, under which the Version is replaced. Replaced Versions go to EpochRetire,
   /// which may destroy other Versions at once, after the mutex is released: in the destructor.
   class Change {
@@ -101,8 +118,8 @@ class VersionSet {
 
    private:
     friend class VersionSet;
-    void Replace(std::shared_ptr<const Version> version) {
-      replaced_.push_back({0, [version = std::move(version)]() mutable { version.reset(); }});
+    void Replace(Retirement retirement, std::shared_ptr<const Version> version) noexcept {
+      replaced_.splice(replaced_.end(), retirement.Of(std::move(version)));
     }
     std::unique_lock<std::mutex> lock_;
     std::list<base::EpochRetired> replaced_;
@@ -131,7 +148,7 @@ class VersionSet {
   ///
   /// Errors  kReadOnly: after an earlier failure it is not known which manifest is in force. kIo:
   ///         from now on it is not known (in_doubt). kNoSpace, kOutOfMemory, kBusy: nothing has
-  ///         changed.
+  ///         changed. No step that follows the manifest's writing needs memory.
   Status Publish(const RunEdit& edit);
   /// Returns whether the manifest may name tables that were to be removed.
   bool in_doubt() const { return in_doubt_.load(std::memory_order_acquire); }
@@ -151,14 +168,16 @@ class VersionSet {
   uint64_t epoch() const { return manifest_.epoch; }
 
  private:
-  /// The next runs, and the manifest that lists them.
+  /// The manifest that lists the next runs, and all that is shown once it is written.
   struct Publication {
-    std::vector<std::shared_ptr<const Run>> runs;
-    SegmentUses uses;
-    std::vector<uint64_t> unused;  // value segments
     Manifest manifest;
+    std::shared_ptr<Version> version;  ///< with room for the MemTables
+    std::set<uint64_t> unused;         ///< value segments that the manifest does not list any more
+    bool collect_due = false;
+    Retirement retirement;  ///< of the present Version
   };
-  void ShowPublished(const RunEdit& edit, Publication next);
+  Publication Prepare(const RunEdit& edit, uint64_t open_floor) const;
+  void ShowPublished(const RunEdit& edit, Publication next) noexcept;
   std::vector<std::shared_ptr<const Run>> EditedRuns(const RunEdit& edit) const;
   static SegmentUses UsesOf(const std::vector<std::shared_ptr<const Run>>& runs);
   Status WriteManifest(const Manifest& manifest, uint64_t previous_epoch);
