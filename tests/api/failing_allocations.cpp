@@ -10,8 +10,9 @@
 
 namespace {
 
-// Allocations until the one that fails; below zero: none does.
+// Allocations until the one that fails; below zero: none does, or, if they fail from one on, each.
 std::atomic<int64_t> countdown{-1};
+std::atomic<bool> from_one_on{false};
 // Whether it counts those of one thread only, and whether this is the one.
 std::atomic<bool> of_one_thread{false};
 thread_local bool is_the_one = false;
@@ -25,8 +26,10 @@ bool Fails() {
     return true;
   }
   if (of_one_thread.load(std::memory_order_relaxed) && !is_the_one) return false;
-  return countdown.load(std::memory_order_relaxed) >= 0 &&
-         countdown.fetch_sub(1, std::memory_order_relaxed) == 0;
+  if (countdown.load(std::memory_order_relaxed) < 0) {
+    return from_one_on.load(std::memory_order_relaxed);
+  }
+  return countdown.fetch_sub(1, std::memory_order_relaxed) == 0;
 }
 
 void Count(void* memory, int64_t sign) {
@@ -95,6 +98,11 @@ void FailAllocationHere(int64_t n) {
   countdown = n;
 }
 
+void FailAllocationsHereFrom(int64_t n) {
+  from_one_on = true;
+  FailAllocationHere(n);
+}
+
 void FailAllAllocations() {
   failures = 0;
   all_fail = true;
@@ -110,6 +118,7 @@ int64_t AllocatedBytes() {
 }
 
 bool AllocationFailed() {
+  from_one_on = false;
   const bool failed = countdown.exchange(-1) < 0;
   of_one_thread = false;
   is_the_one = false;

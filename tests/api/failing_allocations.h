@@ -14,6 +14,8 @@ namespace quire::test {
 void FailAllocation(int64_t n);
 /// After `n` more allocations of this thread, one of them fails.
 void FailAllocationHere(int64_t n);
+/// After `n` more allocations of this thread, each of its further ones fails.
+void FailAllocationsHereFrom(int64_t n);
 /// From now on none fails; whether one has.
 bool AllocationFailed();
 /// From now on all fail, of any thread.

@@ -173,6 +173,38 @@ TEST_F(WorkingDirectory, ACheckpointIsNotPlacedByIt) {
   EXPECT_EQ((*context)->Restart("copies", "db", {}).status().code(), Code::kInvalidArgument);
 }
 
+// The directories above a door's own may be symbolic links, as $SCRATCH often is.
+TEST_F(WorkingDirectory, EachDoorMayLieBelowASymbolicLink) {
+  const std::string link = two() + "/link";
+  std::filesystem::create_directory_symlink(one(), link);
+  auto context = Context::OpenSerial(link + "/repo");
+  ASSERT_OK(context.status());
+  auto database = (*context)->Open("db", Small());
+  ASSERT_OK(database.status());
+  ASSERT_OK((*database)->Put("key", "value"));
+  auto saved = (*database)->Checkpoint(link + "/copies", {});
+  ASSERT_OK(saved.status());
+  ASSERT_OK((*saved)->Wait());
+  ASSERT_OK((*database)->Close());
+  auto restored = (*context)->Restart(link + "/copies", "db", {.replace = true});
+  ASSERT_OK(restored.status());
+  ASSERT_OK((*restored)->Wait());
+  std::string got;
+  auto reader = DatabaseReader::Open(link + "/repo/db");
+  ASSERT_OK(reader.status());
+  ASSERT_OK((*reader)->Get("key", &got));
+  EXPECT_EQ(got, "value");
+  auto writer = DatasetWriter::Open(**context, "set");
+  ASSERT_OK(writer.status());
+  WriteEpoch(**writer, 1);
+  EXPECT_OK(DatasetReader::Open(link + "/repo/set").status());
+  StreamOptions options;
+  options.log_bytes = 1 << 20;
+  auto stream = StreamWriter::Open(link + "/place", "store", 0, options);
+  ASSERT_OK(stream.status());
+  EXPECT_OK(StreamReader::Open(link + "/place", "store", 0).status());
+}
+
 // What this program has open already, in another context: nobody is to be ended for it.
 class OpenHere : public ::testing::Test {
  protected:

@@ -1,6 +1,6 @@
-// The calls of NVStream's interface where one allocation fails, for the first, the second, and so
-// on: the call does its work or says that there was no memory; then the same call works, and no
-// version that was put is lost.
+// The calls of NVStream's interface where one allocation, descriptor or mapping fails, for the first,
+// the second, and so on: the call does its work or says that there was no memory; then the same
+// call works, and no version that was put is lost.
 #include <nvs/nvs.h>
 
 #include <cstdint>
@@ -8,12 +8,23 @@
 #include <cstring>
 
 #include "tests/api/failing_allocations.h"
+#include "tests/api/failing_system_calls.h"
 
 namespace {
 
 constexpr int kBytes = 64;
 int failures = 0;
 int refused = 0;  // calls that said that there was no memory
+
+struct Shortage {
+  void (*refuse)(int64_t n);
+  bool (*was_refused)();
+};
+constexpr Shortage kShortages[] = {
+    {quire::test::FailAllocationHere, quire::test::AllocationFailed},
+    {quire::test::FailAllocationsHereFrom, quire::test::AllocationFailed},
+    {quire::test::FailDescriptorHere, quire::test::SystemCallFailed},
+    {quire::test::FailMappingHere, quire::test::SystemCallFailed}};
 
 void Expect(bool good, const char* what) {
   if (good) return;
@@ -23,11 +34,12 @@ void Expect(bool good, const char* what) {
 
 // `call()` returns a code; `restore()` takes back what a call that was done has changed.
 template <typename Call, typename Restore>
-void Sweep(const char* name, const Call& call, const Restore& restore) {
+void SweepOf(const Shortage& shortage, const char* name, const Call& call,
+             const Restore& restore) {
   for (int64_t n = 0;; ++n) {
-    quire::test::FailAllocationHere(n);
+    shortage.refuse(n);
     const int code = call();
-    const bool failed = quire::test::AllocationFailed();
+    const bool failed = shortage.was_refused();
     Expect(code == NVS_OK || (failed && code == NVS_OUT_OF_MEMORY), name);
     if (code != NVS_OK) {
       ++refused;
@@ -36,6 +48,11 @@ void Sweep(const char* name, const Call& call, const Restore& restore) {
     restore();
     if (!failed) break;
   }
+}
+
+template <typename Call, typename Restore>
+void Sweep(const char* name, const Call& call, const Restore& restore) {
+  for (const Shortage& shortage : kShortages) SweepOf(shortage, name, call, restore);
 }
 
 int CodeOf(const void* given) {

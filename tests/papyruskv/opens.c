@@ -69,6 +69,19 @@ static void check_restart(int protection) {
   CHECK_OK(papyruskv_close(db));
 }
 
+/* The repository stays where it was when the program went somewhere else. */
+static void check_working_directory(void) {
+  int db = open_with(PAPYRUSKV_CREATE, NULL);
+  CHECK(chdir("/") == 0);
+  CHECK_OK(papyruskv_put(db, "from afar", 9, "v", 1));
+  CHECK_OK(papyruskv_close(db));
+  db = open_with(PAPYRUSKV_RDWR, NULL);
+  CHECK_VALUE(db, "from afar", 9, "v", 1);
+  CHECK_OK(papyruskv_close(db));
+  CHECK(chdir(directory) == 0);
+  CHECK(access("repository/opened", F_OK) == 0);
+}
+
 int main(int argc, char** argv) {
   int db;
   begin(&argc, &argv);
@@ -77,6 +90,7 @@ int main(int argc, char** argv) {
   check_lengths(0, 0, PAPYRUSKV_RELAXED);
   check_lengths(4, 8, PAPYRUSKV_SEQUENTIAL);
   check_protections();
+  check_working_directory();
   db = open_with(PAPYRUSKV_RDWR, NULL);
   CHECK_OK(papyruskv_checkpoint(db, "checkpoints", NULL));
   CHECK_OK(papyruskv_close(db));

@@ -1,5 +1,5 @@
-// One rank of a job whose n-th allocation fails in a collective call, for n = 0, 1, ...: all ranks
-// must hear the same code.
+// One rank of a job whose n-th allocation, descriptor or mapping fails in a collective call, or all
+// allocations from the n-th on, for n = 0, 1, ...: all ranks must receive the same code.
 //
 // Threads: one thread of each rank; collective.
 #ifndef QUIRE_TESTS_SUPPORT_STARVED_RANK_H_
@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "tests/api/failing_allocations.h"
+#include "tests/api/failing_system_calls.h"
 #include "tests/support/test_scale.h"
 
 namespace quire::test {
@@ -20,6 +21,17 @@ struct StarvedCalls {
   int parted = 0;  ///< calls that ranks heard otherwise
 };
 
+struct ShortageOfARank {
+  const char* what;
+  void (*refuse)(int64_t n);
+  bool (*was_refused)();
+};
+constexpr ShortageOfARank kShortagesOfARank[] = {
+    {"allocation", FailAllocationHere, AllocationFailed},
+    {"the allocations from", FailAllocationsHereFrom, AllocationFailed},
+    {"descriptor", FailDescriptorHere, SystemCallFailed},
+    {"mapping", FailMappingHere, SystemCallFailed}};
+
 /// Fails each of the first 24 allocations of the call, and then every 24th of as many as there are;
 /// with QUIRE_TEST_SCALE of 2 or more each.
 constexpr int64_t kEachUntil = 24;
@@ -28,34 +40,44 @@ inline int64_t StarvedStep(int64_t n) {
   return n < kEachUntil || ScaledCount(1) > 1 ? 1 : kStepBehind;
 }
 
-/// `call()` returns a code, 0 for success; `restore(done)` brings back what a call that was done
-/// has taken away. Only the thread of the last rank that makes the call lacks memory.
+/// As StarveLastRank, for one kind of shortage; adds to `outcome`.
 template <typename Call, typename Restore>
-StarvedCalls StarveLastRank(const char* name, const Call& call, const Restore& restore) {
+void StarveLastRankOf(const ShortageOfARank& shortage, const char* name, const Call& call,
+                      const Restore& restore, StarvedCalls* outcome) {
   int rank = 0;
   int size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  StarvedCalls outcome;
   int more = 1;
   for (int64_t n = 0; more != 0; n += StarvedStep(n)) {
-    if (rank == size - 1) FailAllocationHere(n);
+    if (rank == size - 1) shortage.refuse(n);
     const int code = call();
-    if (rank == size - 1) more = AllocationFailed() ? 1 : 0;
+    if (rank == size - 1) more = shortage.was_refused() ? 1 : 0;
     MPI_Bcast(&more, 1, MPI_INT, size - 1, MPI_COMM_WORLD);
     int least = 0;
     int most = 0;
     MPI_Allreduce(&code, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     MPI_Allreduce(&code, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     if (least != most) {
-      std::fprintf(stderr, "rank %d hears %d of %s without allocation %d\n", rank, code, name,
-                   static_cast<int>(n));
+      std::fprintf(stderr, "rank %d receives %d of %s without %s %d\n", rank, code, name,
+                   shortage.what, static_cast<int>(n));
     }
-    outcome.parted += least == most ? 0 : 1;
-    outcome.failed += least != 0 && most != 0 ? 1 : 0;
+    outcome->parted += least == most ? 0 : 1;
+    outcome->failed += least != 0 && most != 0 ? 1 : 0;
     restore(code == 0);
     // A request of a rank that is not through would be answered by the thread that lacks memory.
     MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
+/// `call()` returns a code, 0 for success; `restore(done)` brings back what a call that was done
+/// has taken away. Only the thread of the last rank that makes the call lacks memory, then
+/// descriptors, then mappings.
+template <typename Call, typename Restore>
+StarvedCalls StarveLastRank(const char* name, const Call& call, const Restore& restore) {
+  StarvedCalls outcome;
+  for (const ShortageOfARank& shortage : kShortagesOfARank) {
+    StarveLastRankOf(shortage, name, call, restore, &outcome);
   }
   return outcome;
 }
