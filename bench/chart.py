@@ -4,8 +4,7 @@
     chart.py            writes the picture
     chart.py --check    fails if the picture is not that of the table
 
-A bar is the ratio of Quire to the best peer, on a logarithmic axis. If a row has a range, the bar
-ends at its lower end and goes on, paler, to its upper end.
+A bar is the ratio of Quire to the best peer, on a logarithmic axis. A row without one is left out.
 """
 import argparse
 import math
@@ -21,13 +20,14 @@ INK, GRID, FASTER, SLOWER = "#24292f", "#d0d7de", "#2f6fb5", "#b5532f"
 
 
 def rows(page):
-    """Of each row of the table: workload, name of the peer, ratio as written, its ends."""
+    """Of each row of the table with a ratio: workload, name of the peer, ratio."""
     lines = page.read_text().splitlines()
     for line in lines[lines.index(HEAD) + 2:]:
         if not line.startswith("|"):
             return
         workload, _, peer, ratio, _ = (c.strip().replace("`", "") for c in line[1:-1].split("|"))
-        yield workload, peer.partition(":")[0], ratio, [float(end) for end in ratio.split(" to ")]
+        if ratio:  # else it was not measured
+            yield workload, peer.partition(":")[0], ratio
 
 
 def place(ratio):
@@ -56,12 +56,12 @@ def picture(table):
         look = f'stroke="{INK}" stroke-width="2"' if tick == 1 else f'stroke="{GRID}"'
         svg += [f'<path d="M{place(tick)} {TOP - 8}V{bottom}" {look}/>',
                 text(place(tick), bottom + 20, "middle", f"{tick:g}")]
-    for i, (workload, peer, ratio, ends) in enumerate(table):
-        y, color = TOP + ROW * i, FASTER if ends[0] >= 1 else SLOWER
+    for i, (workload, peer, ratio) in enumerate(table):
+        end, y = place(float(ratio)), TOP + ROW * i
+        color = FASTER if float(ratio) >= 1 else SLOWER
         svg += [text(LEFT - 12, y + 13, "end", workload),
-                bar(place(1), place(ends[0]), y, f'fill="{color}"'),
-                bar(place(ends[0]), place(ends[-1]), y, f'fill="{color}" fill-opacity="0.4"'),
-                text(max(place(1), place(ends[-1])) + 6, y + 13, "start", f"{ratio}, {peer}")]
+                bar(place(1), end, y, f'fill="{color}"'),
+                text(max(place(1), end) + 6, y + 13, "start", f"{ratio}, {peer}")]
     return "\n".join(svg + ["</svg>", ""])
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 SNIPPETS = ("examples/hello/hello.cpp", "examples/hello/checkpoint.cpp",
             "examples/hello/stream.cpp")
 ARCHITECTURE_LINES_MAX = 200
+COLUMNS_MAX = 150  # of prose in Markdown; tables and code are free
 ROOMS_LINES_MAX = 40  # of the README of a folder with rooms
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
 # A path in `backticks`, from the top of the repository. `*` and {a,b} stand for several.
@@ -98,6 +99,14 @@ def check_snippet(root, snippet, problems):
         problems.append(f"README.md: no C++ program there is the text of {snippet}")
 
 
+def check_columns(root, path, text, problems):
+    """Lines of prose fit beside an editor."""
+    for number, line in enumerate(without_code(text).split("\n"), 1):
+        if len(line) > COLUMNS_MAX and not line.startswith("|"):
+            problems.append(f"{path.relative_to(root)}:{number}: {len(line)} columns, "
+                            f"at most {COLUMNS_MAX}")
+
+
 def check_decision_numbers(root, problems):
     """Each decision has a number of its own, by which the documents name it."""
     names = {}
@@ -136,6 +145,7 @@ def check(root):
     problems = []
     for path in sorted(documents(root)):
         check_links(root, path, path.read_text(), problems)
+        check_columns(root, path, path.read_text(), problems)
     check_sources(root, problems)
     check_test_names(root, problems)
     check_decision_numbers(root, problems)
@@ -173,6 +183,7 @@ def self_test():
         "LICENSE": None,
         "ARCHITECTURE.md": "## The life of a Put\n`src/gone.cpp`",
         "docs/a.md": "![p](p.png)",
+        "docs/wide.md": "word " * 31,
         "docs/c.md": "`Suite.Gone`",
         "docs/d.md": "`Suite.G*`",
         "docs/e.md": "`Gone.*`",
