@@ -66,7 +66,7 @@ TEST(Kmer, KnowsItsOtherStrand) {
   EXPECT_EQ(shape.FirstBase(kmer), BaseCode('G'));
 }
 
-TEST(KmerCounts, TellTheBasesBesideAKmer) {
+TEST(KmerCounts, ContainTheBasesBesideAKmer) {
   const KmerShape shape(3);
   std::vector<KmerInRead> found;
   // ACC is canonical; GGT is read as ACC from the other strand.

@@ -157,7 +157,7 @@ TEST(Plate, HeatSpreadsOneCellInAStepAndLeavesOnlyOverTheEdge) {
   EXPECT_EQ(field[block.At(72, 51)], source[block.At(72, 51)]);
 }
 
-TEST(Summary, OfTheBlocksIsThatOfThePlate) {
+TEST(Summary, TheSummaryOfTheBlocksEqualsThatOfThePlate) {
   const Plate plate = {31, 18};
   CutPlate whole(plate, {1, 1});
   whole.Run(40);
@@ -172,7 +172,7 @@ TEST(Summary, OfTheBlocksIsThatOfThePlate) {
   }
 }
 
-TEST(Summary, TellsTheHottestCell) {
+TEST(Summary, NamesTheHottestCell) {
   const Plate plate = {3, 4};
   const Block block = BlockOf(plate, {}, 0);
   std::vector<double> field(block.cells());
@@ -188,7 +188,7 @@ TEST(Summary, TellsTheHottestCell) {
   EXPECT_EQ(summary.heat, 8);
 }
 
-TEST(Summary, HashTellsEachCellAndItsPlace) {
+TEST(Summary, TheHashDependsOnEachCellAndItsPlace) {
   const Plate plate = {3, 4};
   const Block block = BlockOf(plate, {}, 0);
   const std::vector<double> cold(block.cells());

@@ -13,7 +13,7 @@
 namespace quire::base::epoch_test {
 namespace {
 
-TEST(Epoch, FreesWhatNobodyCanSee) {
+TEST(Epoch, FreesObjectsThatNoThreadCanSee) {
   bool freed = false;
   EpochRetire(EpochPrepare([&freed] { freed = true; }));
   EpochSynchronize();

@@ -22,7 +22,7 @@ Status Call(const Body& body) {
   });
 }
 
-TEST(ProgramCall, WhatAFunctionThrowsBecomesAStatus) {
+TEST(ProgramCall, AnExceptionOfAFunctionBecomesAStatus) {
   EXPECT_TRUE(Call([] {}).ok());
   EXPECT_EQ(Call([] { throw std::bad_alloc(); }).code(), Code::kOutOfMemory);
   const Status known = Call([] { throw std::length_error("too long"); });

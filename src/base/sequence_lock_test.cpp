@@ -10,7 +10,7 @@
 namespace quire::base::sequence_lock_test {
 namespace {
 
-TEST(SequenceLock, TellsAReaderOfAChangeUnderWayAndOfOneThatCameMeanwhile) {
+TEST(SequenceLock, AReaderDetectsAChangeUnderWayAndAChangeMadeMeanwhile) {
   SequenceLock<uint32_t> lock{};
   const std::optional<uint32_t> before = lock.BeginRead();
   ASSERT_TRUE(before.has_value());

@@ -35,7 +35,7 @@ TEST(WriteBatch, GivesBackItsOperationsFromAnyPlaceInMemory) {
   EXPECT_TRUE(DecodeBatch(batch.bytes())->empty());
 }
 
-TEST(WriteBatch, WhatIsNoBatchIsCorruption) {
+TEST(WriteBatch, BytesThatAreNoBatchAreCorruption) {
   WriteBatch batch;
   batch.Put("key", "value");
   batch.Update("count", 7, "");

@@ -135,7 +135,7 @@ TEST(Record, EveryFlippedBitButThoseOfPrevAndPaddingIsNoticed) {
   EXPECT_TRUE(ValidRecord(bytes, 64, end, kGeneration, &size));
 }
 
-TEST(Record, OfAValueSegmentIsBoundToItsValueThroughTheValuesOwnChecksum) {
+TEST(Record, ARecordOfAValueSegmentIsBoundToItsValuesChecksum) {
   alignas(8) char record[64];
   EncodeRecord(record, RecordType::kPut, "key", "value", 0);
   const uint64_t value_checksum = ValueChecksum("value", 9, 4096);
@@ -227,7 +227,7 @@ TEST(SegmentTail, AReservationWithAPauseIsOneStepForAllOthers) {
   }
 }
 
-TEST(SegmentTail, IsClosedForEverybodyOnceAReservationDidNotFit) {
+TEST(SegmentTail, IsClosedForAllWritersOnceAReservationDidNotFit) {
   SegmentTail tail;
   EXPECT_EQ(Reserve(tail, kCapacity, 64), kSegmentHeaderBytes);
   EXPECT_EQ(Reserve(tail, kCapacity, kCapacity), kNoRoom);
@@ -236,7 +236,7 @@ TEST(SegmentTail, IsClosedForEverybodyOnceAReservationDidNotFit) {
   EXPECT_EQ(CloseAndDrain(tail), kSegmentHeaderBytes + 64);
 }
 
-TEST(SegmentTail, TellsWhatIsCompleteOnlyWhenEverythingIs) {
+TEST(SegmentTail, ReportsAnEndOnlyOnceEveryRecordIsComplete) {
   SegmentTail tail;
   Reserve(tail, kCapacity, 64);
   Reserve(tail, kCapacity, 32);
@@ -368,7 +368,7 @@ TEST_F(SegmentTest, OneDamagedCopyOfTheHeaderDoesNoHarmAndTwoAreCorruption) {
   }
 }
 
-TEST_F(SegmentTest, TruncatedMissingNewerAndUnfinishedFilesAreTold) {
+TEST_F(SegmentTest, TruncatedMissingNewerAndUnfinishedFilesAreReported) {
   EXPECT_EQ(ReadSegmentHeader(*fs_, kPath).status().code(), Code::kNotFound);
   Create(HeaderFor(42));
   Restart();
@@ -596,7 +596,7 @@ TEST_F(SegmentTest, AHoleWithAPredecessorEndsTheLogInAnotherBoot) {
   EXPECT_EQ(report_.hole_bytes, end - b);
 }
 
-TEST_F(SegmentTest, AHoleBelowTheEndThatTheNextSegmentTellsEndsTheLogInAnotherBoot) {
+TEST_F(SegmentTest, AHoleBelowTheEndThatTheNextSegmentNamesEndsTheLogInAnotherBoot) {
   auto segment = Create(HeaderFor(42));
   const uint64_t b = Put(segment->data(), kGeneration, kSegmentHeaderBytes, "a", "1");
   const uint64_t c = Put(segment->data(), kGeneration, b, "b", "2");

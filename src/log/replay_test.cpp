@@ -15,7 +15,7 @@ namespace quire::log::replay_test {
 namespace {
 
 // Headers that each claim most of the segment: taking every claim seriously would hash its square.
-TEST(Replay, OfACraftedSegmentTakesBoundedTime) {
+TEST(Replay, ACraftedSegmentTakesBoundedTime) {
   SegmentHeader header = HeaderFor(42);
   header.capacity = 1 << 20;
   std::vector<uint64_t> words(header.capacity / 8);
@@ -104,7 +104,7 @@ TEST(Replay, StepsOverWhatADeadWriterHadBegunAsAWhole) {
 
 // Where the header of such a piece is missing. What other writers stored behind it is found as well
 // as may be, and what may be lost is counted. In the same boot a repair has to be asked for.
-TEST(Replay, OfALogInWhichItIsUnclearWhatFollowsLooksForSmallRecords) {
+TEST(Replay, SmallRecordsBehindAnUnclearPlaceAreFound) {
   SegmentHeader header = HeaderFor(42);
   header.capacity = 4 << 20;
   std::vector<uint64_t> words(header.capacity / 8, kLikeAHeader);

@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, JobMemory,
                                          Case{"Finish", Call::kFinish, Code::kOk}),
                          [](const auto& one) { return std::string(one.param.name); });
 
-TEST_P(JobMemory, ThatIsNotThereEndsTheJobOnAllRanksAlike) {
+TEST_P(JobMemory, AMissingAllocationEndsTheJobAlikeOnAllRanks) {
   for (const bool by_turns : {true, false}) {
     for (int count = 1; count <= 3; ++count) {
       for (int rank = 0; rank < count; ++rank) {
@@ -166,7 +166,7 @@ class PublishingWork final : public JobWork {
   bool published_ = false;
 };
 
-TEST(JobReport, ThatFindsNoMemoryLeavesTheOutcomeToRankZero) {
+TEST(JobReport, AReportWithoutMemoryLeavesTheOutcomeToRankZero) {
   for (int count = 2; count <= 3; ++count) {
     RunRanks(count, false, 60'000, [&](const std::shared_ptr<ContextState>& context) {
       const bool starved = context->rank() == count - 1;

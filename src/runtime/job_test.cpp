@@ -283,8 +283,8 @@ void LostNews::LoseNews(bool only_polls) {
   EXPECT_EQ(shared.in_step[2].load(), 2);
 }
 
-TEST_P(LostNews, ReachThoseWhoWait) { LoseNews(/*only_polls=*/false); }
-TEST_P(LostNews, ReachThoseWhoOnlyPoll) { LoseNews(/*only_polls=*/true); }
+TEST_P(LostNews, LostNewsReachesRanksThatWait) { LoseNews(/*only_polls=*/false); }
+TEST_P(LostNews, LostNewsReachesRanksThatOnlyPoll) { LoseNews(/*only_polls=*/true); }
 
 // A rank that is stopped, or cannot go on, while another one waits through rank 0.
 class Hindered : public testing::TestWithParam<bool> {
@@ -360,7 +360,7 @@ void Hindered::ProgressUntil(const std::shared_ptr<ContextState>& context,
   }
 }
 
-TEST_P(Hindered, AllRanksHearThatOneOfThemIsStopped) {
+TEST_P(Hindered, AllRanksLearnThatARankIsStopped) {
   for (const int waiting : RanksAtFault()) {
     const int first_waiting = waiting == 0 ? 0 : 1;  // rank 0 may only make progress
     ended_ = 0;
@@ -420,7 +420,7 @@ void Hindered::Progress(const std::shared_ptr<ContextState>& context, uint64_t n
   ProgressUntil(context, [&] { return clock.NowNs() > end_ns; });
 }
 
-TEST_P(Hindered, AllRanksHearThatOneOfThemLivesButDoesNotGoOn) {
+TEST_P(Hindered, AllRanksLearnThatARankLivesButMakesNoProgress) {
   for (const int at_fault : RanksAtFault()) {
     ended_ = 0;
     Run([&](const std::shared_ptr<ContextState>& context) {
@@ -438,7 +438,7 @@ TEST_P(Hindered, AllRanksHearThatOneOfThemLivesButDoesNotGoOn) {
   }
 }
 
-TEST_P(Hindered, NobodyGivesUpWhereTheProgramOfOneTakesItsTime) {
+TEST_P(Hindered, NoRankGivesUpIfAProgramTakesItsTime) {
   for (const int late : RanksAtFault()) {
     ended_ = 0;
     Run([&](const std::shared_ptr<ContextState>& context) {
@@ -457,7 +457,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, HinderedByTurns, testing::Values(true),
                          [](const auto&) { return "Seeded"; });
 
 // A rank was stopped while rank 0 asked after it. It goes on since, and nobody has asked again.
-TEST_P(HinderedByTurns, NobodyGivesUpForAQuestionOfLongAgo) {
+TEST_P(HinderedByTurns, NoRankGivesUpBecauseOfAnOldQuestion) {
   for (int i = 0; i < 10; ++i) {
     ended_ = 0;
     Run([&](const std::shared_ptr<ContextState>& context) {
@@ -478,7 +478,7 @@ TEST_P(HinderedByTurns, NobodyGivesUpForAQuestionOfLongAgo) {
   }
 }
 
-TEST_P(Hindered, NobodyGivesUpWhereOneIsSlow) {
+TEST_P(Hindered, NoRankGivesUpIfARankIsSlow) {
   for (const int slow : RanksAtFault()) {
     ended_ = 0;
     Run([&](const std::shared_ptr<ContextState>& context) {
@@ -539,7 +539,7 @@ TEST_P(Jobs, AreTakenBackOnAllRanksBeforeTheyEnd) {
   }
 }
 
-TEST_P(Jobs, ThatAreStoppedRunNoMore) {
+TEST_P(Jobs, AStoppedJobRunsNoMore) {
   Shared shared;
   Run(1, [&](const std::shared_ptr<ContextState>& context) {
     const auto job =

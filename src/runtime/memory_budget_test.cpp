@@ -27,7 +27,7 @@ TEST(MemoryBudget, DefaultsShrinkUntilTheyTakeHalfOfWhatIsLeft) {
   EXPECT_LE(budget.planned_bytes(), budget.limit_bytes());
 }
 
-TEST(MemoryBudget, WhatWasGivenIsKeptOrRefused) {
+TEST(MemoryBudget, AnExplicitSizeIsKeptOrRefused) {
   MemoryBudget budget(256ull << 20);
   DatabaseOptions options;
   options.storage.memtable_bytes = 32ull << 20;
@@ -103,7 +103,7 @@ TEST(MemoryBudget, DatasetsTakeOfTheSame) {
 }
 
 // Others of the job may have set more aside: all decide alike.
-TEST(MemoryBudget, WhatOthersHaveSetAsideCounts) {
+TEST(MemoryBudget, MemoryThatOtherRanksReservedCounts) {
   MemoryBudget ours(256ull << 20);
   MemoryBudget theirs(256ull << 20);
   DatasetOptions dataset;
@@ -120,7 +120,7 @@ TEST(MemoryBudget, WhatOthersHaveSetAsideCounts) {
   EXPECT_EQ(ours.planned_bytes(), share->bytes());
 }
 
-TEST(MemoryPlan, OfADatasetFollowsItsFormatAndTheNumberOfRanks) {
+TEST(MemoryPlan, ADatasetsPlanFollowsItsFormatAndTheNumberOfRanks) {
   DatasetOptions options;
   options.table_bytes = 100;
   options.partition_bytes = 1000;

@@ -38,7 +38,7 @@ TEST(OptionsText, HasEveryOptionOfItsKindAndNoOther) {
   EXPECT_THAT(database, Not(HasSubstr("dataset_")));
 }
 
-TEST(OptionsText, TellsWhatWasGivenWithTheSeparatorBetween) {
+TEST(OptionsText, ContainsTheGivenValuesWithTheSeparatorBetween) {
   ContextOptions options;
   options.timeout_ms = 12'345;
   const std::string text = OptionsText(options, ", ");

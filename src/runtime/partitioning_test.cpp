@@ -47,7 +47,7 @@ TEST(Partitioning, HasNoNameOfAFunctionThatIsGivenWithoutOne) {
   EXPECT_EQ(Partitioning([](Slice, int) { return 0; }).name(), "");
 }
 
-TEST(Partitioning, TellsAWrongRankFromAThrownException) {
+TEST(Partitioning, AWrongRankDiffersFromAThrownException) {
   const Partitioning beyond = By([](Slice, int rank_count) { return rank_count; });
   EXPECT_EQ(*beyond.AnswerFor("key", 0, 3), 3);
   EXPECT_CODE(OwnerOf(beyond, "key", 3).status(), Code::kInvalidArgument);

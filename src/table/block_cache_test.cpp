@@ -42,7 +42,7 @@ TEST(BlockCache, KeepsWhatFits) {
   EXPECT_EQ(BlockCache::Find(slots[0]), nullptr);
 }
 
-TEST(BlockCache, EvictsWhatNobodyTouchedFirst) {
+TEST(BlockCache, EvictsUntouchedBlocksFirst) {
   BlockCache cache(3 * kCharge);
   std::array<CacheSlot, 4> slots{};
   const base::EpochGuard guard;
@@ -104,7 +104,7 @@ TEST(BlockCache, ABlockLargerThanTheCacheIsServedButNotKept) {
   cache.Drop(slots);
 }
 
-TEST(BlockCache, OfNoBytesKeepsNothing) {
+TEST(BlockCache, ACacheOfNoBytesKeepsNothing) {
   BlockCache cache(0);
   std::array<CacheSlot, 1> slots{};
   const base::EpochGuard guard;

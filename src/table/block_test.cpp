@@ -68,7 +68,7 @@ std::vector<TestEntry> AlikeEntries(size_t value_size) {
   return entries;
 }
 
-TEST(Block, OfEntriesThatAreAlikeHasOneHead) {
+TEST(Block, ABlockOfAlikeEntriesHasOneHead) {
   for (const size_t value_size : {size_t{0}, size_t{1}, size_t{56}, size_t{3000}}) {
     const std::vector<TestEntry> entries = AlikeEntries(value_size);
     const Block block(entries);
@@ -89,7 +89,7 @@ TEST(Block, OfEntriesThatAreAlikeHasOneHead) {
   }
 }
 
-TEST(Block, OfOneOtherEntryHasAHeadForEach) {
+TEST(Block, ABlockWithOneOtherEntryHasAHeadForEach) {
   const TestEntry first = {"a1", 7, log::RecordType::kPut, "x"};
   for (const TestEntry& other : {TestEntry{"a2", 8, log::RecordType::kPut, "x"},
                                  TestEntry{"a22", 7, log::RecordType::kPut, "x"},

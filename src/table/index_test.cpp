@@ -123,13 +123,13 @@ TEST(Index, KeysAreInTheRangeOfABlockWhereTheirBytesAre) {
   EXPECT_GT(accepted, 1000u);
 }
 
-TEST(Index, OfNoBlocksFindsNone) {
+TEST(Index, AnIndexOfNoBlocksFindsNone) {
   const Index index = IndexOf({});
   ASSERT_NE(index.index, nullptr);
   EXPECT_EQ(index.index->FindBlock("any"), 0u);
 }
 
-TEST(Index, TellsPlaceSizeAndContinuationOfEachBlock) {
+TEST(Index, ReturnsPlaceSizeAndContinuationOfEachBlock) {
   IndexBuilder builder;
   builder.Add(100, "b", false);
   builder.Add(5'000'000'000, "k", true);
@@ -265,7 +265,7 @@ TEST(Footer, RefusesSizesThatCannotBe) {
   EXPECT_EQ(decode(bad), Code::kCorruption) << "an unknown flag";
 }
 
-TEST(Footer, OfANewerVersionIsNamed) {
+TEST(Footer, ANewerVersionIsNamed) {
   Footer footer;
   footer.index_bytes = 8;
   footer.properties_bytes = 20;

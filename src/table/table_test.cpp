@@ -285,7 +285,7 @@ TEST(Table, RangeTombstonesComeBackAndCover) {
   EXPECT_EQ(table.CoveringTombstone("d", UINT64_MAX), 0u);
 }
 
-TEST(Table, OfRangeTombstonesAloneHasNoEntries) {
+TEST(Table, ATableOfRangeTombstonesAloneHasNoEntries) {
   const auto fs = io::NewSimFileSystem();
   const TableInfo info = WriteTable(*fs, "/t-1.sst", 1, StorageOptions(), {}, {{"a", "c", 5}});
   EXPECT_EQ(info.smallest_key, "a");
@@ -511,7 +511,7 @@ TEST(TableBuilder, CompressesWhatShrinks) {
   EXPECT_LT(WriteTable(*fs, "/t-3.sst", 3, options, entries).file_bytes, raw / 3);
 }
 
-TEST(TableBuilder, TellsItsSizeAsItGrows) {
+TEST(TableBuilder, ReportsItsSizeAsItGrows) {
   const auto fs = io::NewSimFileSystem();
   auto builder = TableBuilder::Create(*fs, "/t-1.sst", 1, 7, StorageOptions());
   ASSERT_TRUE(builder.ok());

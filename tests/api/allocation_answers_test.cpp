@@ -227,7 +227,7 @@ TEST(StarvedFence, CountsNothingAsLostThatItsOwnerStored) {
 }
 
 // The value came, and there was no memory for it: the get is decided, and not by an empty value.
-TEST(StarvedGet, UnderWayGivesNoValueForWhichThereWasNoMemory) {
+TEST(StarvedGet, AGetUnderWayReturnsNoValueWithoutMemoryForIt) {
   SimCluster::Options ranks;
   ranks.rank_count = 2;
   ranks.share_memory = false;
@@ -255,7 +255,7 @@ TEST(StarvedGet, UnderWayGivesNoValueForWhichThereWasNoMemory) {
                                 });
 }
 
-TEST(StarvedWire, TellsTheCountAndTheCodeWithoutMemoryForTheText) {
+TEST(StarvedWire, CarriesTheCountAndTheCodeWithoutMemoryForTheText) {
   const ApplyFailures failures{UINT64_MAX, Status(Code::kNoSpace, std::string(100, 't'))};
   test::FailAllocationHere(0);
   const std::string bare = EncodeApplyFailures(failures);

@@ -85,20 +85,20 @@ class OpeningWithoutMemory : public testing::Test {
   LaterBoot fs_;
 };
 
-TEST_F(OpeningWithoutMemory, OfAWriterHidesNothingFromReaders) {
+TEST_F(OpeningWithoutMemory, AWriterThatCannotOpenHidesNothingFromReaders) {
   OpenWithoutEach([](io::FileSystem& fs, const std::string& place) {
     return OpenWriter(fs, place, "store", 0, Options()).status();
   });
 }
 
-TEST_F(OpeningWithoutMemory, OfAReaderHidesNothingFromOthers) {
+TEST_F(OpeningWithoutMemory, AReaderThatCannotOpenHidesNothingFromOthers) {
   OpenWithoutEach([](io::FileSystem& fs, const std::string& place) {
     return OpenLocalReader(fs, place, "store", 0).status();
   });
 }
 
 // It would keep fewer versions.
-TEST_F(OpeningWithoutMemory, ToWriteThatIsRefusedLeavesThePolicyAndTheEnd) {
+TEST_F(OpeningWithoutMemory, ARefusedWriterLeavesThePolicyAndTheEnd) {
   int refused = 0;
   OpenWithoutEach([&](io::FileSystem& fs, const std::string& place) {
     const Status opened = base::OrOutOfMemory(

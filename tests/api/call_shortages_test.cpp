@@ -233,28 +233,28 @@ TEST(CallsBehindADoor, StartNoThread) {
   ExpectNoThreadStarted(CDatasetOtherRows());
 }
 
-TEST_P(CallShortages, OfOneInEachCallOfDatabasesAndDatasets) {
+TEST_P(CallShortages, EachCallOfDatabasesAndDatasetsSurvivesAShortage) {
   Sweep<DatabaseObjects, Status>::Run(GetParam(), AllRows());
   Sweep<DatabaseObjects, Status>::Run(GetParam(), LibraryRows());
 }
 
-TEST_P(DoorShortages, OfOneInEachDoor) {
+TEST_P(DoorShortages, EachDoorSurvivesAShortage) {
   Sweep<DatabaseObjects, Status>::Run(GetParam(), DoorRows());
   Sweep<CDatabaseObjects, int>::Run(GetParam(), CDoorRows());
   Sweep<StreamObjects, int>::Run(GetParam(), CStreamDoorRows());
 }
 
-TEST_P(CallShortages, OfOneInEachCallOfDatabasesInC) {
+TEST_P(CallShortages, EachCallOfDatabasesInCSurvivesAShortage) {
   Sweep<CDatabaseObjects, int>::Run(GetParam(), CDatabaseRows());
   Sweep<CDatabaseObjects, int>::Run(GetParam(), CHeldRows());
 }
 
-TEST_P(CallShortages, OfOneInEachCallOfStreams) {
+TEST_P(CallShortages, EachCallOfStreamsSurvivesAShortage) {
   Sweep<StreamObjects, Status>::Run(GetParam(), StreamWriterRows());
   Sweep<StreamObjects, Status>::Run(GetParam(), StreamReaderRows());
 }
 
-TEST_P(CallShortages, OfOneInEachCallOfStreamsAndDatasetsInC) {
+TEST_P(CallShortages, EachCallOfStreamsAndDatasetsInCSurvivesAShortage) {
   Sweep<StreamObjects, int>::Run(GetParam(), CStreamWriterRows());
   Sweep<StreamObjects, int>::Run(GetParam(), CStreamReaderRows());
   Sweep<StreamObjects, int>::Run(GetParam(), CDatasetWriterRows());

@@ -336,7 +336,7 @@ Outcome RunWithout(int64_t n, const std::shared_ptr<io::FileSystem>& disk, const
   return record->Agree() && record->lost == 0 ? kRan : kWrong;
 }
 
-TEST(CollectiveShortage, OneAllocationFailsAndAllRanksHearTheSame) {
+TEST(CollectiveShortage, AFailedAllocationIsReportedAlikeOnAllRanks) {
   test::FailInTurn([](int64_t n) {
     return InProcess([n] {
       return RunWithout(n, io::NewSimFileSystem(), [](Job& job) { job.Run(); });
@@ -360,7 +360,7 @@ std::shared_ptr<io::FileSystem> DiskOfFewer() {
   return disk;
 }
 
-TEST(CollectiveShortage, OneAllocationFailsWhilePairsMoveToMoreRanksAndAllHearTheSame) {
+TEST(CollectiveShortage, AFailedAllocationWhilePairsMoveToMoreRanksIsReportedAlike) {
   test::FailInTurn([](int64_t n) {
     return InProcess(
         [n] { return RunWithout(n, DiskOfFewer(), [](Job& job) { job.RunGrown(); }); });

@@ -67,7 +67,7 @@ const std::set<std::string>& WithoutARow() {
   return calls;
 }
 
-TEST(EveryCall, OfNoObjectHasARow) {
+TEST(EveryCall, EachFreeCallHasARow) {
   std::set<std::string> known = WithoutARow();
   for (const std::vector<Row>& rows : {AllRows(), DoorRows(), LibraryRows()}) {
     for (const Row& row : rows) known.insert(row.call);
@@ -107,7 +107,7 @@ TEST(EveryCall, FailsOnceTheDatabaseIsClosed) {
   }
 }
 
-TEST(EveryCall, OfAWriterFailsOnceTheDatasetIsFinished) {
+TEST(EveryCall, EachCallOfAWriterFailsOnceTheDatasetIsFinished) {
   const test::TempDirectory directory;
   Objects objects(directory.path());
   ASSERT_OK(objects.writer->Finish());

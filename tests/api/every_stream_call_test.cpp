@@ -64,7 +64,7 @@ int NotRefused(const std::vector<CRow>& rows, Objects& objects, const char* when
   return count;
 }
 
-TEST(EveryStreamCall, OfCHasARow) {
+TEST(EveryStreamCall, EachCallOfCHasARow) {
   // Those tell what a view or a scan has.
   std::set<std::string> rows = {"quire_stream_view_bytes", "quire_stream_view_version",
                                 "quire_stream_view_in_place", "quire_stream_view_verify",
@@ -147,7 +147,7 @@ int PutAndRestoreProtected(const std::string& place) {
   return (*writer)->Finish().ok() ? 0 : 8;
 }
 
-TEST(EveryStreamCall, OfProtectedMemoryRunsInAThreadThatBlocksAllSignals) {
+TEST(EveryStreamCall, CallsOnProtectedMemoryRunInAThreadThatBlocksAllSignals) {
   const test::TempDirectory directory;
   EXPECT_EQ(InChild([&] { return PutAndRestoreProtected(directory.path()); }), 0);
 }
@@ -195,7 +195,7 @@ TEST(EveryStreamCall, FailsInAForkedChild) {
 }
 
 // The thread that holds the writer's mutex is not in the child.
-TEST(EveryStreamCall, OfAWriterFailsInAForkedChildThoughAnotherThreadWasInACall) {
+TEST(EveryStreamCall, AWritersCallFailsInAForkedChildThoughAThreadWasInACall) {
   const test::TempDirectory directory;
   Objects objects(directory.path());
   test::Hold hold;
@@ -221,7 +221,7 @@ TEST(EveryStreamCall, AForkedChildThatOnlyEndsEnds) {
   EXPECT_OK(objects->view->Verify());
 }
 
-TEST(EveryStreamCall, OfAWriterFailsAfterFinish) {
+TEST(EveryStreamCall, AWritersCallFailsAfterFinish) {
   const test::TempDirectory directory;
   Objects objects(directory.path());
   const char* const when = "after finish";

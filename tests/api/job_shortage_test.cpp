@@ -139,7 +139,7 @@ Outcome WaitWithout(int64_t allocation) {
   return kWrong;
 }
 
-TEST(JobShortage, ARankHearsInTimeThatAJobEnded) {
+TEST(JobShortage, ARankLearnsInTimeThatAJobEnded) {
   int64_t allocation = 0;
   for (Outcome outcome = kRan; outcome != kTooFar; ++allocation) {
     outcome = InProcess([&] { return WaitWithout(allocation); });

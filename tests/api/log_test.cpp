@@ -75,7 +75,7 @@ struct Lines {
   }
 };
 
-TEST_F(Log, AProgramHearsOfFailuresInDestructors) {
+TEST_F(Log, FailuresInDestructorsReachTheProgramsSink) {
   Lines lines;
   SetLogSink([&](LogLevel level, const std::string& text) {
     lines.Add(static_cast<int>(level), text);
@@ -85,7 +85,7 @@ TEST_F(Log, AProgramHearsOfFailuresInDestructors) {
   EXPECT_THAT(lines.errors, Contains(HasSubstr("database db")));
 }
 
-TEST_F(Log, SoDoesAProgramInC) {
+TEST_F(Log, FailuresInDestructorsReachTheSinkOfAProgramInC) {
   Lines lines;
   quire_set_log(
       [](int level, const char* text, void* user) { static_cast<Lines*>(user)->Add(level, text); },

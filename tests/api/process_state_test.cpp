@@ -238,7 +238,7 @@ class OpenHere : public ::testing::Test {
   test::TempDirectory root_;
 };
 
-TEST_F(OpenHere, ADatabaseIsRefusedWithAWordOnWhoHasIt) {
+TEST_F(OpenHere, ADatabaseIsRefusedAndItsHolderNamed) {
   auto other = Context::OpenSerial(repository());
   ASSERT_OK(other.status());
   for (Context* context : {context_.get(), other->get()}) {
@@ -254,7 +254,7 @@ TEST_F(OpenHere, ADatabaseIsRefusedWithAWordOnWhoHasIt) {
   EXPECT_OK(again.status());
 }
 
-TEST_F(OpenHere, SoIsADataset) {
+TEST_F(OpenHere, ADatasetIsRefusedAndItsHolderNamed) {
   auto writer = DatasetWriter::Open(*context_, "set");
   ASSERT_OK(writer.status());
   auto other = Context::OpenSerial(repository());
@@ -264,7 +264,7 @@ TEST_F(OpenHere, SoIsADataset) {
   }
 }
 
-TEST_F(OpenHere, SoIsAStream) {
+TEST_F(OpenHere, AStreamIsRefusedAndItsHolderNamed) {
   StreamOptions options;
   options.log_bytes = 1 << 20;
   auto writer = StreamWriter::Open(place(), "store", 0, options);
@@ -297,7 +297,7 @@ class ClosedStreams {
   std::vector<int> kept_;
 };
 
-TEST(StandardStreams, WhatAProgramWithoutThemPrintsOverwritesNothing) {
+TEST(StandardStreams, OutputOfAProgramWithoutThemOverwritesNothing) {
   if (QUIRE_ADDRESS_SANITIZER) GTEST_SKIP() << "the sanitizer opens pipes at descriptors 0 to 2";
   test::TempDirectory directory;
   const std::string value(100, 'v');

@@ -22,7 +22,7 @@ uint64_t CountOf(const quire_dataset_reader* reader, const char* name) {
   return count;
 }
 
-TEST_F(DatasetInC, AWriterTellsItsCounts) {
+TEST_F(DatasetInC, AWriterReturnsItsCounts) {
   ASSERT_NO_FATAL_FAILURE(Write("ribbon"));
   EXPECT_EQ(CountOf(writer_, "pairs"), kPairs);
   EXPECT_EQ(CountOf(writer_, "pair_bytes"), pair_bytes_);
@@ -50,7 +50,7 @@ TEST_F(DatasetInC, AWriterTellsItsCounts) {
   ASSERT_NO_FATAL_FAILURE(Close());
 }
 
-TEST_F(DatasetInC, AReaderTellsItsCounts) {
+TEST_F(DatasetInC, AReaderReturnsItsCounts) {
   if (NodeCount() > 1) GTEST_SKIP() << "a reader sees the storage of one node";
   ASSERT_NO_FATAL_FAILURE(Write("ribbon"));
   ASSERT_NO_FATAL_FAILURE(Read());

@@ -54,7 +54,7 @@ bool OneStorage() {
   return NodeCount() == 1;
 }
 
-TEST_F(Parallel, DatasetsTellTheTrajectoryOfEveryParticle) {
+TEST_F(Parallel, DatasetsReturnTheTrajectoryOfEveryParticle) {
   if (!OneStorage()) GTEST_SKIP() << "a reader sees the storage of one node";
   const auto context = NewContext();
   ASSERT_NE(context, nullptr);
@@ -82,7 +82,7 @@ TEST_F(Parallel, DatasetsTellTheTrajectoryOfEveryParticle) {
   }
 }
 
-TEST_F(Parallel, ADatasetAndADatabaseAreToldApart) {
+TEST_F(Parallel, ADatasetAndADatabaseAreNotConfused) {
   const auto context = NewContext();
   ASSERT_NE(context, nullptr);
   auto writer = DatasetWriter::Open(*context, "steps");

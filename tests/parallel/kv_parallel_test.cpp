@@ -53,7 +53,7 @@ TEST_F(Parallel, RanksOfOneNodeWhoseRelativePathsPartAreRefusedOnAllRanks) {
   EXPECT_NE(NewContext(), nullptr);
 }
 
-TEST_F(Parallel, ARankThatCannotHaveItsThreadsIsToldOnAllRanks) {
+TEST_F(Parallel, ARankWithoutItsThreadsIsReportedOnAllRanks) {
   const bool fails_here = rank_ == size_ - 1;
   int more = 1;
   int refused = 0;
@@ -71,7 +71,7 @@ TEST_F(Parallel, ARankThatCannotHaveItsThreadsIsToldOnAllRanks) {
   EXPECT_NE(NewContext(), nullptr);
 }
 
-TEST_F(Parallel, WhatEveryRankWroteIsReadByEveryRank) {
+TEST_F(Parallel, EveryRankReadsThePairsOfEveryRank) {
   const auto context = NewContext();
   for (const Level level : {Level::kMemTable, Level::kSsTable}) {
     const auto db = NewDatabase(*context, "db", Small());
@@ -239,7 +239,7 @@ TEST_F(Parallel, UpdatesAreAtomicForAKey) {
   ASSERT_OK(db->Close());
 }
 
-TEST_F(Parallel, ExactlyOneRankFailingIsToldOnAll) {
+TEST_F(Parallel, AFailureOnOneRankIsReportedOnAllRanks) {
   const auto context = NewContext();
   const auto db = NewDatabase(*context, "db", Small());
   ASSERT_OK(db->RegisterUpdate(1, Count));

@@ -29,7 +29,7 @@ DATASET_SABOTAGES = [
              PARTITION, "*Dataset.AWriterWhose*"),
     Sabotage("dataset-lost-epochs", "a dataset that lost its list of epochs passes for a new one",
              "src/dataset/part/files.cpp", "if (!records.empty()) return MissingFile(path);", "",
-             PARTITION, "*DatasetDamage.WhatSays*"),
+             PARTITION, "*DatasetDamage.AWriterFails*"),
     Sabotage("dataset-lost-descriptor", "a dataset that lost its descriptor passes for a new one",
              "src/dataset/calls/dataset_open.cpp",
              "if (has_parts) return MissingFile(file);", "",
@@ -37,7 +37,7 @@ DATASET_SABOTAGES = [
     Sabotage("dataset-begun-over-parts", "a new dataset cuts off the parts of other storages",
              "src/dataset/part/part_writer.cpp",
              "if (options_.begins && index_size + part_size + values_size > 0) {", "if (false) {",
-             PARTITION, "*OtherStorage.Nor*"),
+             PARTITION, "*OtherStorage.ARankZeroWithoutTheDatasetKeeps*"),
     Sabotage("dataset-unknown-epochs", "epochs that rank 0 does not know are cut off",
              "src/dataset/part/part_writer.cpp",
              "if (size > (next_at_ + 1) * kRecordBytes) {", "if (false) {",
@@ -93,7 +93,7 @@ DATASET_SABOTAGES = [
     Sabotage("dataset-column", "what belongs to another column is passed on",
              "src/dataset/route/shuffle.cpp",
              "passed.partition >= route_.size() || !route_.MayPassTo(passed.partition)",
-             "passed.partition >= route_.size()", PARTITION, "*Shuffles.WhatBelongs*"),
+             "passed.partition >= route_.size()", PARTITION, "*Shuffles.AnEntryOfAnother*"),
     Sabotage("dataset-part-lock", "two programs write one part",
              "src/dataset/part/part_writer.cpp",
              "lock_, made_.Lock(*options_.fs, PartLockPath(directory, rank),\n"
@@ -165,5 +165,5 @@ DATASET_SABOTAGES = [
              PARTITION, "SlowDatasetRank.AnEpoch*"),
     Sabotage("finished-writer", "a finished dataset is taken for one that is open",
              "src/dataset/calls/dataset_writer.cpp", "broken_ = std::move(finished);", "",
-             "quire_every_call_test", "EveryCall.OfAWriterFailsOnce*"),
+             "quire_every_call_test", "EveryCall.EachCallOfAWriter*"),
 ]

@@ -114,7 +114,7 @@ class ConnectionListenerTest : public ::testing::Test {
   Workers workers_{8};
 };
 
-TEST_F(ConnectionListenerTest, ServesWhoHasTheTokenAgainAndAgain) {
+TEST_F(ConnectionListenerTest, ServesAPeerWithTheTokenAgainAndAgain) {
   Start(Quick());
   auto channel = ComeWith(token_);
   ASSERT_OK(channel.status());
@@ -173,7 +173,7 @@ TEST_F(ConnectionListenerTest, DoesNotWaitForTheSlow) {
   EXPECT_TRUE(IsClosed((*half)->socket()));
 }
 
-TEST_F(ConnectionListenerTest, ForgetsWhoGoesInTheMiddle) {
+TEST_F(ConnectionListenerTest, ForgetsAConnectionThatEndsInTheMiddle) {
   Start(Quick());
   for (int i = 0; i < 50; ++i) {
     auto socket = Come();
@@ -187,7 +187,7 @@ TEST_F(ConnectionListenerTest, ForgetsWhoGoesInTheMiddle) {
   EXPECT_EQ(listener_->counts().peers, 0u);
 }
 
-TEST_F(ConnectionListenerTest, LetsInWhoHasTheTokenWhileThousandsStandBefore) {
+TEST_F(ConnectionListenerTest, LetsInAPeerWithTheTokenWhileThousandsWait) {
   ListenerLimits limits = Quick();
   limits.strangers_max = 32;
   limits.handshake_ms = 1'000'000;
@@ -210,7 +210,7 @@ TEST_F(ConnectionListenerTest, LetsInWhoHasTheTokenWhileThousandsStandBefore) {
   EXPECT_LE(listener_->counts().strangers, 32u);
 }
 
-TEST_F(ConnectionListenerTest, LetsGoWhoHasBeenIdleLongestWhereThereIsNoMoreRoom) {
+TEST_F(ConnectionListenerTest, ClosesThePeerThatWasIdleLongestIfThereIsNoMoreRoom) {
   ListenerLimits limits = Quick();
   limits.peers_max = 4;
   Start(limits);
@@ -247,7 +247,7 @@ TEST_F(ConnectionListenerTest, TakesNoConnectionAwayWhoseRequestIsUnderWay) {
   EXPECT_OK(ComeAndAsk());
 }
 
-TEST_F(ConnectionListenerTest, TellsAReaderThatThereIsNoRoomForIt) {
+TEST_F(ConnectionListenerTest, RefusesAReaderIfThereIsNoRoomForIt) {
   ListenerLimits limits = Quick();
   limits.readers_max = 1;
   Start(limits);

@@ -147,7 +147,7 @@ class DaemonTest : public ::testing::Test {
   Node reader_{false};
 };
 
-TEST_F(DaemonTest, TellsAReaderWhatThereIsOnAnotherNode) {
+TEST_F(DaemonTest, AReaderSeesThePartOfAnotherNode) {
   writer_.part->Put("T", "one");
   writer_.part->Put("T", "two");
   writer_.part->Put("U", "other");
@@ -184,7 +184,7 @@ TEST_F(DaemonTest, FetchesAVersionOnceIntoTheMirror) {
   EXPECT_EQ(reader_.Ask(Of(RequestOperation::kFetch, "T", 9)).status().code(), Code::kNotFound);
 }
 
-TEST_F(DaemonTest, TellsWhatHasComeOfWhatItFetchesAndNothingOfWhatIsThere) {
+TEST_F(DaemonTest, ReportsTheProgressOfAFetchButNotOfAMirroredVersion) {
   constexpr int kTriesMax = 50;  // a reader that sleeps while it comes hears nothing
   const std::string large(16 << 20, 'L');
   ASSERT_OK(reader_.AskUntilKnown(Of(RequestOperation::kState)).status());
@@ -211,7 +211,7 @@ TEST_F(DaemonTest, TellsWhatHasComeOfWhatItFetchesAndNothingOfWhatIsThere) {
   EXPECT_TRUE(heard.empty());
 }
 
-TEST_F(DaemonTest, ReplacesWhatItFetchedOfAStoreThatWasMadeAnew) {
+TEST_F(DaemonTest, ReplacesFetchedVersionsOfAStoreThatWasRecreated) {
   writer_.part->Put("T", "old", 1000);
   ASSERT_OK(reader_.AskUntilKnown(Of(RequestOperation::kFetch, "T")).status());
   {
@@ -300,7 +300,7 @@ TEST_F(DaemonTest, AKeyOfAnyLengthThatNoObjectHasIsNotFoundThroughIt) {
   }
 }
 
-TEST_F(DaemonTest, TellsThatTheOwnDaemonHasGoneAndFindsTheNextOne) {
+TEST_F(DaemonTest, AReaderFailsOnceItsDaemonHasGoneAndFindsTheNextOne) {
   writer_.part->Put("T", "bytes");
   ASSERT_OK(reader_.AskUntilKnown(Of(RequestOperation::kState)).status());
   reader_.Stop();
@@ -408,7 +408,7 @@ class ServiceTest : public ::testing::Test {
   Node reader_{false};
 };
 
-TEST_F(ServiceTest, KnowsAllAgainWhenItIsStartedAnew) {
+TEST_F(ServiceTest, KnowsAllPartsAgainAfterARestart) {
   const std::string port = service_.port();
   service_.Stop();
   EXPECT_OK(reader_.Ask(Of(RequestOperation::kState)).status());  // the address is known
@@ -418,7 +418,7 @@ TEST_F(ServiceTest, KnowsAllAgainWhenItIsStartedAnew) {
   EXPECT_OK(another.AskUntilKnown(Of(RequestOperation::kState)).status());
 }
 
-TEST_F(ServiceTest, TakesNoPartThatNobodyTellsOfForAVersionThatIsNotThere) {
+TEST_F(ServiceTest, AnUnregisteredPartIsNotTakenForAMissingVersion) {
   const std::string port = service_.port();
   writer_.Stop();
   service_.Stop();
@@ -431,7 +431,7 @@ TEST_F(ServiceTest, TakesNoPartThatNobodyTellsOfForAVersionThatIsNotThere) {
   EXPECT_EQ(reader_.Ask(Of(RequestOperation::kFetch, "T", 9)).status().code(), Code::kNotFound);
 }
 
-TEST_F(ServiceTest, TellsWhereADaemonIsThatHasMoved) {
+TEST_F(ServiceTest, FindsADaemonThatHasMoved) {
   writer_.Stop();
   const Code gone = reader_.Ask(Of(RequestOperation::kState)).status().code();
   EXPECT_TRUE(gone == Code::kPeerFailed || gone == Code::kNotFound);

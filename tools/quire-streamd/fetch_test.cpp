@@ -209,7 +209,7 @@ TEST_F(FetchingNode, AGetCopiesWhatHasComeBeforeAllOfItHas) {
   EXPECT_TRUE(before);
 }
 
-TEST_F(FetchingNode, AMirrorThatWasRemovedIsMadeAnew) {
+TEST_F(FetchingNode, AMirrorThatWasRemovedIsRecreated) {
   const auto viewed = reader_->View("T", 1);
   ASSERT_OK(viewed.status());
   std::filesystem::remove_all(stream::MirrorPlace(here_.path()));
@@ -224,7 +224,7 @@ TEST_F(FetchingNode, AMirrorThatWasRemovedIsMadeAnew) {
 }
 
 // Its versions have the same numbers.
-TEST_F(FetchingNode, AMirrorThatWasRemovedAnswersForNoStoreThatWasMadeAnew) {
+TEST_F(FetchingNode, AMirrorThatWasRemovedAnswersForNoRecreatedStore) {
   std::string got;
   ASSERT_OK(reader_->Get("T", 1, &got));
   ASSERT_OK(reader_->View("T", 1).status());

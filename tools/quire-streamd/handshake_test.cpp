@@ -70,7 +70,7 @@ Pair Connect(const Token& of_client, const Token& of_server) {
   return pair;
 }
 
-TEST(Handshake, LetsInWhoHasTheTokenAndThenCarriesFramesBothWays) {
+TEST(Handshake, LetsInAPeerWithTheTokenAndCarriesFramesBothWays) {
   Pair pair = Connect(TokenOf('a'), TokenOf('a'));
   ASSERT_OK(pair.client.status());
   ASSERT_OK(pair.server.status());
@@ -82,7 +82,7 @@ TEST(Handshake, LetsInWhoHasTheTokenAndThenCarriesFramesBothWays) {
   }
 }
 
-TEST(Handshake, KeepsOutWhoHasAnotherToken) {
+TEST(Handshake, KeepsOutAPeerWithAnotherToken) {
   Pair pair = Connect(TokenOf('b'), TokenOf('a'));
   EXPECT_EQ(pair.client.status().code(), Code::kPeerFailed);
   EXPECT_EQ(pair.server.status().code(), Code::kInvalidArgument);
@@ -168,7 +168,7 @@ void ExpectCarries(size_t size, const Pair& pair) {
   EXPECT_EQ(*(*pair.client)->Receive(TcpFrameKind::kAnswer, 5, In(kLongNs)), "answer");
 }
 
-TEST(Channel, CarriesBytesAndTellsTheirHash) {
+TEST(Channel, CarriesBytesAndReturnsTheirHash) {
   const Pair pair = Connect(TokenOf('a'), TokenOf('a'));
   ASSERT_OK(pair.server.status());
   for (const size_t size : {1, (5 << 20) + 12'345, 32 << 20, (40 << 20) + 1}) {
@@ -185,7 +185,7 @@ TEST(Channel, CarriesPiecesLargerThanTheSystemTakesIn) {
   ExpectCarries(40 << 20, pair);
 }
 
-TEST(Token, IsMadeOnceAndReadOnlyWhereNobodyElseCan) {
+TEST(Token, IsMadeOnceAndReadOnlyIfNoOtherUserCanReadIt) {
   const test::TempDirectory place;
   const std::string path = place / ".token";
   io::FileSystem& fs = io::PosixFileSystem();

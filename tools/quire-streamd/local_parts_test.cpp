@@ -81,7 +81,7 @@ TEST_F(LocalPartsTest, ListTheVersionsOnceForAllPages) {
   EXPECT_EQ(part_->listed, 1);
 }
 
-TEST_F(LocalPartsTest, ListAnewForAFirstPage) {
+TEST_F(LocalPartsTest, AFirstPageIsListedAgain) {
   part_->Put("T", "x");
   int pages = 0;
   EXPECT_EQ(Objects(&pages).size(), 1u);

@@ -14,7 +14,7 @@ stream::RegisteredPart Part(uint32_t rank, uint64_t newest_ns = 1) {
   return {{"a", rank}, newest_ns};
 }
 
-TEST(PartRegistry, KnowsWhereAPartIsUntilItIsNotToldAnyMore) {
+TEST(PartRegistry, KnowsAPartsAddressUntilItsRegistrationExpires) {
   PartRegistry registry;
   ASSERT_OK(registry.Register({Part(0), Part(1)}, "host:1", 0, 1000));
   EXPECT_EQ(*registry.Lookup({"a", 1}, 999 * kMs), "host:1");
@@ -48,7 +48,7 @@ TEST(PartRegistry, SendsReadersWhereAPartWasWrittenLast) {
   SetLogSink(nullptr);
 }
 
-TEST(PartRegistry, BelievesWhoSpokeLastOfAsNewOnesAndForgetsForNobodyElse) {
+TEST(PartRegistry, TheLastRegistrationWinsAndOnlyItsDaemonRemovesIt) {
   PartRegistry registry;
   ASSERT_OK(registry.Register({Part(0)}, "old:1", 0, 1000));
   ASSERT_OK(registry.Register({Part(0)}, "new:1", 0, 1000));

@@ -41,7 +41,7 @@ class PartDatesTest : public ::testing::Test {
   PartTimestamps dates_{io::PosixFileSystem(), place_.path()};
 };
 
-TEST_F(PartDatesTest, TellThatAPartIsWrittenAndThenWhenItWas) {
+TEST_F(PartDatesTest, APartIsDatedAsWrittenNowAndThenByItsNewestVersion) {
   EXPECT_EQ(NewestTold(), 0u) << "there is none";
   for (int i = 0; i < 2; ++i) {
     auto writer = Write();
@@ -54,7 +54,7 @@ TEST_F(PartDatesTest, TellThatAPartIsWrittenAndThenWhenItWas) {
 }
 
 // As the daemon does, and a reader that makes the index of a writer that died.
-TEST_F(PartDatesTest, TellNoPartAsWrittenThatIsOnlyTended) {
+TEST_F(PartDatesTest, APartThatIsOnlyTendedIsNotDatedAsWritten) {
   ASSERT_OK(Write()->Finish());
   const uint64_t newest_ns = NewestTold();
   const auto part = stream::Part::OpenExisting(io::PosixFileSystem(), {place_.path(), "store", 3});

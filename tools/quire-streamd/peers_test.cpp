@@ -90,7 +90,7 @@ TEST_F(PeersTest, FetchBytesThatAreWhatTheAnswerSays) {
   EXPECT_EQ(came_, (std::vector<uint64_t>{256 << 10, 512 << 10, 768 << 10, 1 << 20}));
 }
 
-TEST_F(PeersTest, TellThatTheBytesAreOthers) {
+TEST_F(PeersTest, AFetchFailsIfTheBytesDiffer) {
   const std::string bytes(1 << 20, 'b');
   for (const size_t at : {size_t{0}, size_t{500'000}, bytes.size() - 1}) {
     std::string wrong = bytes;
@@ -101,7 +101,7 @@ TEST_F(PeersTest, TellThatTheBytesAreOthers) {
   }
 }
 
-TEST_F(PeersTest, TellThatBytesAreMissing) {
+TEST_F(PeersTest, AFetchFailsIfBytesAreMissing) {
   const std::string bytes(1 << 20, 'b');
   for (const size_t size : {size_t{0}, size_t{300'000}, bytes.size() - 1}) {
     const Status status = Fetch([&](Channel& channel, uint64_t id) {
@@ -111,7 +111,7 @@ TEST_F(PeersTest, TellThatBytesAreMissing) {
   }
 }
 
-TEST_F(PeersTest, TellThatAnAnswerIsNone) {
+TEST_F(PeersTest, AFetchFailsIfTheAnswerIsMalformed) {
   const Status none = Fetch([](Channel& channel, uint64_t id) {
     return channel.Send(TcpFrameKind::kAnswer, id, "\x01\x02\x03", In(kLongNs));
   });

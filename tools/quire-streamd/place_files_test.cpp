@@ -18,7 +18,7 @@
 namespace quire::streamd::place_files_test {
 namespace {
 
-TEST(PlaceFiles, TellWhereTheDaemonListensToItsUserAlone) {
+TEST(PlaceFiles, OnlyItsUserMayReadTheDaemonsAddress) {
   const test::TempDirectory place;
   io::FileSystem& fs = io::PosixFileSystem();
   ASSERT_OK(WriteDaemonFile(fs, place.path(), {"127.0.0.1:4711", "node1:4712"}));

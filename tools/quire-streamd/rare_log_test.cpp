@@ -25,7 +25,7 @@ class RareLogTest : public testing::Test {
   RareLog log_{"refused connections"};
 };
 
-TEST_F(RareLogTest, AFewAreToldAtOnceAndTheRestAreCounted) {
+TEST_F(RareLogTest, AFewLinesAreLoggedAtOnceAndTheRestAreCounted) {
   for (uint64_t i = 0; i < RareLog::kLinesMax + 1000; ++i) {
     log_.Warn("stranger " + std::to_string(i), 10 + i);
   }
@@ -39,7 +39,7 @@ TEST_F(RareLogTest, AFewAreToldAtOnceAndTheRestAreCounted) {
   EXPECT_THAT(lines_, ElementsAre("1000 more refused connections within a minute"));
 }
 
-TEST_F(RareLogTest, ANewWindowTellsAFewAgain) {
+TEST_F(RareLogTest, ANewWindowLogsAFewLinesAgain) {
   for (int i = 0; i < 7; ++i) log_.Warn("first", 1);
   lines_.clear();
   log_.Warn("second", 1 + RareLog::kWindowNs);

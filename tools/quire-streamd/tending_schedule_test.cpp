@@ -7,7 +7,7 @@ namespace {
 
 using stream::StorePart;
 
-TEST(TendingSchedule, LeavesAloneWhatSomebodyWritesOrHasJustStoppedToWrite) {
+TEST(TendingSchedule, SkipsPartsThatAreWrittenOrWereWrittenJustNow) {
   TendingSchedule schedule;
   bool written = true;
   const auto look = [&] {

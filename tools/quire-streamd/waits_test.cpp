@@ -113,7 +113,7 @@ TEST_F(WaitsTest, MoreQuestionsThanThreadsTakeTurnsAndNoneIsLost) {
   EXPECT_LE(asking_max_, 3) << "two threads, and the test's";
 }
 
-TEST_F(WaitsTest, WhoWaitsForAShortTimeIsNotKeptByOneWhoWaitsLong) {
+TEST_F(WaitsTest, AShortWaitIsNotDelayedByALongOne) {
   Start(4);
   Add(1, 0, In(kLongNs));
   const uint64_t begin = io::RealClock().NowNs();
@@ -124,7 +124,7 @@ TEST_F(WaitsTest, WhoWaitsForAShortTimeIsNotKeptByOneWhoWaitsLong) {
   EXPECT_TRUE(AwaitTold(1, 1));
 }
 
-TEST_F(WaitsTest, EachWaiterIsToldOnceWhatIsTrueInAnyOrder) {
+TEST_F(WaitsTest, EachWaiterGetsOneRightAnswerInAnyOrder) {
   base::Random random(5);
   for (int64_t round = test::ScaledCount(6); round > 0; --round) {
     told_ = timed_out_ = 0;

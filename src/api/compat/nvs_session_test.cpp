@@ -41,7 +41,7 @@ class NvsSessions : public ::testing::Test {
   NvsSession reading_{directory_.path(), kStore};
 };
 
-TEST_F(NvsSessions, ReadAStoreThatIsWrittenAnew) {
+TEST_F(NvsSessions, AReaderReadsAStoreThatWasRecreated) {
   Write('A', 2);
   const Result<const void*> first = reading_.Get(kStore, "key", 0);
   ASSERT_OK(first.status());

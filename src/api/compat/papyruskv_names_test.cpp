@@ -29,7 +29,7 @@ TEST(PapyruskvNames, OtherBytesAreWrittenInHexadecimal) {
   EXPECT_EQ(Mapped("\xC3\xA9t\xC3\xA9"), "_xC3_xA9t_xC3_xA9");
 }
 
-TEST(PapyruskvNames, WhatLooksMappedIsMappedAgain) {
+TEST(PapyruskvNames, ANameThatLooksMappedIsMappedAgain) {
   EXPECT_EQ(Mapped("a_x2Fb"), "a_x5Fx2Fb");
   EXPECT_EQ(Mapped("_h"), "_x5Fh");
 }

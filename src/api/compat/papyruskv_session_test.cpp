@@ -28,7 +28,7 @@ TEST_F(PapyruskvCodes, AnAbsentKeyIsAnAnswerAndNothingIsLogged) {
 }
 
 // A directory, a database or a checkpoint that is not there has a sentence.
-TEST_F(PapyruskvCodes, WhatElseIsAbsentIsLoggedWithTheCall) {
+TEST_F(PapyruskvCodes, AnyOtherAbsenceIsLoggedWithTheCall) {
   EXPECT_EQ(CodeOf("papyruskv_init", Status(Code::kNotFound, "there is no /scratch")),
             PAPYRUSKV_NOT_FOUND);
   EXPECT_THAT(lines_, testing::ElementsAre(testing::AllOf(testing::HasSubstr("papyruskv_init"),

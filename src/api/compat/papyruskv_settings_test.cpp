@@ -58,7 +58,7 @@ TEST(PapyruskvSettings, DefaultsAreThePapers) {
   EXPECT_TRUE(ReadSettings()->destroy_repository);
 }
 
-TEST(PapyruskvSettings, EachVariableIsHeard) {
+TEST(PapyruskvSettings, EachVariableSetsItsOption) {
   const Variables variables{{"PAPYRUSKV_GROUP_SIZE", "-1"},
                             {"PAPYRUSKV_CONSISTENCY", "1"},
                             {"PAPYRUSKV_SSTABLE", "1"},

@@ -104,7 +104,7 @@ std::vector<Steps> RunSteps(int count, uint64_t seed, int* broken) {
   return ranks;
 }
 
-TEST(Collectives, WhateverRanksAreLateABarrierThatPassesHolds) {
+TEST(Collectives, ABarrierThatPassesHoldsWhicheverRanksAreLate) {
   int broken = 0;
   int timed_out = 0;
   int parted = 0;

@@ -289,7 +289,7 @@ TEST(CommParallel, RefusesCommunicatorsThatAreNone) {
   EXPECT_EQ(mixed.status().code(), size == 1 ? Code::kOk : Code::kInvalidArgument);
 }
 
-TEST(CommParallel, TellsThreadsThatMayNotCallMpi) {
+TEST(CommParallel, ACallFromAThreadThatMayNotCallMpiFails) {
   int level = 0;
   MPI_Query_thread(&level);
   const auto exchange = Join();

@@ -385,7 +385,7 @@ TEST_P(ExchangeOverSim, GoesOnWhereAQuestionOrACallbackThrows) {
   });
 }
 
-TEST_P(ExchangeOverSim, TellsRanksThatAreInDifferentCollectives) {
+TEST_P(ExchangeOverSim, RanksInDifferentCollectivesGetAnError) {
   Run(3, [](Exchange& exchange) {
     const Status status =
         exchange.rank() == 1 ? exchange.AllGather("x").status() : exchange.Barrier();
@@ -395,7 +395,7 @@ TEST_P(ExchangeOverSim, TellsRanksThatAreInDifferentCollectives) {
 }
 
 // A death parts the others: who heard of it in one call goes on to another.
-TEST_P(ExchangeOverSim, TellsRanksThatADeathHasPartedOfTheDeath) {
+TEST_P(ExchangeOverSim, RanksThatADeathSeparatedLearnOfTheDeath) {
   for (int gone = 0; gone < 4; ++gone) {
     Run(4, [gone](Exchange& exchange) {
       if (exchange.rank() == gone) return;
@@ -544,7 +544,7 @@ TEST_P(ExchangeOverSim, BoundsTheAnswersThatWaitForAllRequestersTogether) {
   EXPECT_LT(most, 250'000u);
 }
 
-TEST_P(ExchangeOverSim, TellsSurvivorsOfADeathBeforeTheirDeadline) {
+TEST_P(ExchangeOverSim, SurvivorsLearnOfADeathBeforeTheirDeadline) {
   for (int victim = 0; victim < 4; ++victim) {
     Run(4, [&](Exchange& exchange) {
       exchange.Serve(kEcho, Echo);
@@ -781,7 +781,7 @@ TEST(ExchangeOfOneRank, WorksWithoutPeers) {
   }
 }
 
-TEST(ExchangeWithoutThreads, SaysSoAndTellsOtherRanks) {
+TEST(ExchangeWithoutThreads, AHandlerThatCannotStartIsReportedOnAllRanks) {
   const auto network = SimNetwork::Create(Ranks(2, 1, false));
   base::FailThreadStarts(1, 1);  // of two handlers the second
   network->Run([&](int, std::unique_ptr<Transport> transport) {

@@ -154,7 +154,7 @@ TEST(Ring, GivesBackAllRecordsInOrder) {
   }
 }
 
-TEST(Ring, TellsTheReaderToWakeAWriterOnceHalfIsFree) {
+TEST(Ring, PopAsksToWakeTheWriterOnceHalfIsFree) {
   alignas(64) RingControl control{};
   std::vector<char> data(1 << 12);
   RingWriter writer(&control, data.data(), data.size());
@@ -228,7 +228,7 @@ TEST(Ring, AWriterWhoseReaderIsDamagedGetsNoMoreRoom) {
   }
 }
 
-TEST(PeerProcess, TellsAProcessFromALaterOneWithItsId) {
+TEST(PeerProcess, AProcessDiffersFromALaterOneWithTheSameId) {
   const PeerProcess own = OwnProcess();
   EXPECT_EQ(own.id, io::ProcessId());
   EXPECT_GT(own.start, 0u);
@@ -321,7 +321,7 @@ TEST(ShmTransport, WorksWithMoreMembersThanOneWordHasBits) {
   });
 }
 
-TEST(ShmTransport, TellsSurvivorsOfAKilledProcessSoon) {
+TEST(ShmTransport, SurvivorsSoonLearnOfAKilledProcess) {
   for (int victim = 0; victim < 3; ++victim) {
     const auto region = NewRegion(3, 1 << 16);
     RunProcesses(*region, ExchangeOptions(), victim, [victim](Exchange& exchange) {
@@ -437,7 +437,7 @@ TEST(ShmTransport, ADamagedPositionOfAReaderFailsIt) {
   EXPECT_EQ(transport->TrySend(1, {{}, body, {}}).status().code(), Code::kPeerFailed);
 }
 
-TEST(ShmTransport, TellsThatANeighbourLeft) {
+TEST(ShmTransport, AWaitForANeighbourThatLeftFails) {
   const auto region = NewRegion(2, 1 << 16);
   RunThreads(*region, ExchangeOptions(), [](Exchange& exchange) {
     EXPECT_TRUE(exchange.Barrier().ok());

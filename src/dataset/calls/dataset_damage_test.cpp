@@ -100,7 +100,7 @@ TEST_P(DatasetDamage, IsNamedAndNeverRead) {
 }
 
 // Cut off anywhere, or with the bytes of another rank's file.
-TEST_P(DatasetDamage, OfWholeFilesIsNamedAndNeverRead) {
+TEST_P(DatasetDamage, ADamagedFileIsNamedAndNeverRead) {
   Write(2, {1}, 120);
   const Truth truth = TruthOf(1, 2, 120);
   for (const io::FileInfo& file : Files()) {
@@ -166,7 +166,7 @@ TEST_P(DatasetDamage, AMissingFileIsNamed) {
 }
 
 // A writer that took the dataset for a new one would cut off all that the parts have.
-TEST_P(DatasetDamage, WhatSaysThatThereAreEpochsIsMissedByAWriter) {
+TEST_P(DatasetDamage, AWriterFailsIfTheDescriptorOrTheEpochListIsMissing) {
   Write(2, {1}, 50);
   for (const char* name : {kEpochsName, runtime::kDatasetFile}) {
     const std::string path = std::string(kDatasetDirectory) + "/" + name;
@@ -180,7 +180,7 @@ TEST_P(DatasetDamage, WhatSaysThatThereAreEpochsIsMissedByAWriter) {
   }
 }
 
-TEST_P(DatasetDamage, NoDatasetIsToldAsSuch) {
+TEST_P(DatasetDamage, AMissingDatasetIsReportedAsAbsent) {
   Write(2, {1}, 50);
   for (const std::string directory : {"/repository", "/repository/nowhere"}) {
     EXPECT_EQ(OpenReader(*disk_, directory, {}).status().ToString(),

@@ -109,7 +109,7 @@ TEST_P(DatasetRanges, APartitionHasTheKeysThatTheFunctionGivesIt) {
   }
 }
 
-TEST_P(DatasetRanges, WithTheFunctionOnePartitionIsAskedAndWithoutAllAre) {
+TEST_P(DatasetRanges, AReaderWithTheFunctionAsksOnePartitionAndWithoutItAll) {
   Write(4, {1}, kCount, Options());
   for (const bool with : {true, false}) {
     const auto reader = with ? Open(ByRange, kName) : Open({}, "");
@@ -273,7 +273,7 @@ TEST_P(DatasetPartitioner, CallsInsideTheFunctionAreRefused) {
 }
 
 // No other thread waits for a function that takes its time.
-TEST_P(DatasetPartitioner, AFunctionThatBlocksHoldsUpNobodyElse) {
+TEST_P(DatasetPartitioner, AFunctionThatBlocksHoldsUpNoOtherThread) {
   RunSimRanks(Ranks(1), [&](const std::shared_ptr<runtime::ContextState>& context) {
     std::promise<void> called, released;
     auto writer = OpenWriter(context, Options([&](Slice key, int rank_count) {

@@ -66,7 +66,7 @@ TEST_P(Dataset, GoesOnWithAnyNumberOfRanks) {
   }
 }
 
-TEST_P(Dataset, TellsTheTrajectoryOfAKey) {
+TEST_P(Dataset, GetTrajectoryReturnsEveryValueOfAKey) {
   Write(3, {1, 2, 3, 4, 5});
   const auto reader = Reader();
   ASSERT_NE(reader, nullptr);
@@ -156,7 +156,7 @@ TEST_P(Dataset, AReaderOfLittleMemoryFindsTheSame) {
   }
 }
 
-TEST_P(Dataset, WhatIsNotEndedIsNotThere) {
+TEST_P(Dataset, AnEpochThatWasNotEndedIsAbsent) {
   Write(2, {1});
   RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
     const int rank = context->rank();
@@ -451,7 +451,7 @@ TEST(DatasetSteps, AreTakenByRanksAtTheEndOfThisEpochAlone) {
   EXPECT_TRUE((*reader)->Epochs().empty());
 }
 
-TEST(DatasetBloom, AsksAsManyRanksAsItIsToldTo) {
+TEST(DatasetBloom, AReaderAsksAsManyRanksAsConfigured) {
   constexpr int kRanks = 8;
   constexpr int kCount = 400;
   uint64_t map_bytes[2] = {};

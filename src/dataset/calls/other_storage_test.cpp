@@ -128,7 +128,7 @@ TEST_P(OtherStorage, ARankZeroWithoutTheDatasetBeginsNoOtherOneOverTheParts) {
 }
 
 // What an epoch that was not completed left is not worth less: the dataset's begin is on rank 0.
-TEST_P(OtherStorage, NorOverTheRestOfAnEpochThatIsNotComplete) {
+TEST_P(OtherStorage, ARankZeroWithoutTheDatasetKeepsTheRestOfAnIncompleteEpoch) {
   const Disk a = NewDisk(), b = NewDisk(), empty = NewDisk();
   Write({a.get(), b.get()}, {});
   ASSERT_OK(b->Damage(PartPath(kDatasetDirectory, 1), [](std::string* bytes) {
@@ -138,7 +138,7 @@ TEST_P(OtherStorage, NorOverTheRestOfAnEpochThatIsNotComplete) {
   ExpectLast({a.get(), b.get()}, std::nullopt);
 }
 
-TEST_P(OtherStorage, RanksThatChangedPlacesAreTold) {
+TEST_P(OtherStorage, RanksThatChangedPlacesAreRefused) {
   const Disk a = NewDisk(), b = NewDisk();
   Write({a.get(), b.get()}, {1});
   ExpectRefused({b.get(), a.get()}, InDataset(runtime::kDatasetFile));
@@ -157,7 +157,7 @@ TEST_P(OtherStorage, PartsOfAnotherDatasetAreNotCutOff) {
   }
 }
 
-TEST_P(OtherStorage, ARankThatSeesAnotherDatasetIsTold) {
+TEST_P(OtherStorage, ARankThatSeesAnotherDatasetIsRefused) {
   const Disk a = NewDisk(), other = NewDisk();
   Write({a.get()}, {1});
   Write({other.get()}, {1});
@@ -184,7 +184,7 @@ TEST_P(OtherStorage, AnOldCopyOfTheFirstEpochsOnRankZeroCutsNoPartOff) {
 }
 
 // As on a network file system that shows rank 0 yesterday's files.
-TEST_P(OtherStorage, ARankZeroThatSeesFewerEpochsThanAnotherRankIsTold) {
+TEST_P(OtherStorage, ARankZeroThatSeesFewerEpochsThanAnotherRankIsRefused) {
   const Disk shared = NewDisk();
   Write({shared.get(), shared.get()}, {1});
   const Disk old = CopyOf(*shared);
@@ -193,7 +193,7 @@ TEST_P(OtherStorage, ARankZeroThatSeesFewerEpochsThanAnotherRankIsTold) {
   ExpectLast({shared.get(), shared.get()}, 2);
 }
 
-TEST_P(OtherStorage, AnOldCopyOnAnotherRankIsTold) {
+TEST_P(OtherStorage, AnOldCopyOnAnotherRankIsRefused) {
   const Disk a = NewDisk(), b = NewDisk();
   Write({a.get(), b.get()}, {1});
   const Disk old = CopyOf(*b);

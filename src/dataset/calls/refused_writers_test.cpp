@@ -81,26 +81,26 @@ TEST_F(RefusedWriters, ADirectoryThatIsTakenBackMeanwhileIsMadeAgain) {
   EXPECT_TRUE(taken);
 }
 
-TEST_F(RefusedWriters, OfADatabase) {
+TEST_F(RefusedWriters, ADirectoryWithADatabaseIsRefused) {
   ASSERT_OK(disk_->MakeDirectory(kDatasetDirectory));
   std::string path = kDatasetDirectory;
   ASSERT_OK(io::WriteFile(*disk_, path.append("/").append(runtime::kDatabaseFile), "a database"));
   ExpectRefused(Code::kInvalidArgument);
 }
 
-TEST_F(RefusedWriters, OfAnotherFormat) {
+TEST_F(RefusedWriters, AnotherFormatIsRefused) {
   WriteDataset();
   ExpectRefused(Code::kInvalidArgument, DatasetFormat::kRibbon);
 }
 
-TEST_F(RefusedWriters, OfADamagedDataset) {
+TEST_F(RefusedWriters, ADamagedDatasetIsRefused) {
   ASSERT_OK(disk_->MakeDirectory(kDatasetDirectory));
   ASSERT_OK(io::WriteFile(*disk_, std::string(kDatasetDirectory) + "/" + runtime::kDatasetFile,
                           "damaged"));
   ExpectRefused(Code::kCorruption);
 }
 
-TEST_F(RefusedWriters, OfAPartThatIsMissing) {
+TEST_F(RefusedWriters, ADatasetThatLacksAPartIsRefused) {
   WriteDataset();
   ASSERT_OK(disk_->Unlink(PartPath(kDatasetDirectory, 1)));
   ExpectRefused(Code::kCorruption);

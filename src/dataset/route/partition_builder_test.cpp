@@ -71,7 +71,7 @@ Status TakeCut(PartitionBuilder& builder, bool marked, const std::string& batch,
   return builder.Take(kPasser, marked, Slice(bytes.data(), bytes.size()));
 }
 
-TEST(PartitionBuilder, TakesHashesOfWhoTheMarksSay) {
+TEST(PartitionBuilder, TakesHashesOfTheRanksThatTheMarksName) {
   RunCollector(DatasetFormat::kRibbon, [](PartitionBuilder& builder) {
     const std::string entry = EntryOf(DatasetFormat::kRibbon);
     EXPECT_OK(builder.Take(kPasser, true, Marked(kOwn, entry) + Marked(kOwn + 1, entry)));

@@ -35,7 +35,7 @@ TEST(PatientBarrier, WaitsForARankThatTakesMuchLongerThanADeadline) {
   }
 }
 
-TEST(PatientBarrier, WithAFailureIsToldToAll) {
+TEST(PatientBarrier, AFailureReachesAllRanks) {
   RunThree(kTimeoutMs, [](const std::shared_ptr<runtime::ContextState>& context) {
     PatientBarrier barrier(context, context->TakeNumber(), "a test");
     const bool fails = context->rank() == 1;
@@ -44,7 +44,7 @@ TEST(PatientBarrier, WithAFailureIsToldToAll) {
 }
 
 // As where memory runs out before: the others are told, and wait no longer.
-TEST(PatientBarrier, WhoNeverComesHasFailed) {
+TEST(PatientBarrier, ARankThatNeverArrivesCountsAsFailed) {
   RunThree(kTimeoutMs, [](const std::shared_ptr<runtime::ContextState>& context) {
     {
       PatientBarrier barrier(context, context->TakeNumber(), "a test");

@@ -39,7 +39,7 @@ void ExpectArrives(uint32_t size, uint32_t source, uint32_t partition) {
       << source << " over " << hop << " to " << partition << " of " << size;
 }
 
-TEST(Route, TwoHopsReachEveryPartitionAndTellTheSource) {
+TEST(Route, TwoHopsReachEveryPartitionAndNameTheSource) {
   for (uint32_t size = 2; size <= 40; ++size) {
     for (uint32_t source = 0; source < size; ++source) {
       for (uint32_t partition = 0; partition < size; ++partition) {
@@ -70,7 +70,7 @@ TEST(Route, DifferentDestinationsHaveDifferentSlots) {
   }
 }
 
-TEST(Route, AMarkOfNobodyIsNoRank) {
+TEST(Route, AnUnusedMarkNamesNoRank) {
   const Route route(5, 16, 2);
   EXPECT_GE(route.SourceOf(5, 8), 16u);
   EXPECT_GE(route.SourceOf(15, 7), 16u);

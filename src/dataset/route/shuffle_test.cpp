@@ -97,7 +97,7 @@ TEST_P(Shuffles, NothingOfAnAttemptIsTakenAfterItWasDropped) {
 }
 
 // A damaged rank's entry must not take others' with it to where nobody looks for them.
-TEST_P(Shuffles, WhatBelongsToAnotherColumnIsNotPassedOn) {
+TEST_P(Shuffles, AnEntryOfAnotherColumnIsNotPassedOn) {
   constexpr int kSize = 4;
   constexpr uint32_t kGrid = 2;
   constexpr uint32_t kFirstHop = 1;

@@ -169,7 +169,7 @@ TEST_F(StandardStreamsTest, NothingThatIsOpenedTakesTheirNumbers) {
   }
 }
 
-TEST_F(StandardStreamsTest, WhatTheProgramPrintsReachesNoFile) {
+TEST_F(StandardStreamsTest, OutputOfTheProgramReachesNoFile) {
   ssize_t printed = -1;
   {
     const WithoutStandardStreams without;

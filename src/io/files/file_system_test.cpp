@@ -350,7 +350,7 @@ TEST(CheckName, TakesOnlyHarmlessNames) {
   EXPECT_EQ(CheckName(std::string(256, 'n')).code(), Code::kInvalidArgument);
 }
 
-TEST(FileSystemType, TellsWhereRoomThatIsSetAsideIsNoPromise) {
+TEST(FileSystemType, FileSystemsThatAlwaysWriteElsewhereAreKnown) {
   EXPECT_STREQ(AlwaysWritesElsewhere(0x2FC12FC1), "zfs");
   EXPECT_STREQ(AlwaysWritesElsewhere(0xCA451A4E), "bcachefs");
   EXPECT_EQ(AlwaysWritesElsewhere(0x9123683E), nullptr) << "btrfs can be told to write in place";

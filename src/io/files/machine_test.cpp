@@ -179,14 +179,14 @@ TEST_F(MemoryLimitTest, IsTheSmallestOfTheGroupsAbove) {
   EXPECT_EQ(Limit(), 3000000u);
 }
 
-TEST_F(MemoryLimitTest, OfAContainerIsFoundAtItsRoot) {
+TEST_F(MemoryLimitTest, AContainersLimitIsFoundAtItsRoot) {
   Put("proc/meminfo", "MemTotal: 1024000 kB\n");
   Put("proc/self/cgroup", "0::/../../docker/123\n");
   Put("sys/fs/cgroup/memory.max", "7000000\n");
   EXPECT_EQ(Limit(), 7000000u);
 }
 
-TEST_F(MemoryLimitTest, OfVersionOneIsFound) {
+TEST_F(MemoryLimitTest, ALimitOfVersionOneIsFound) {
   Put("proc/meminfo", "MemTotal: 1024000 kB\n");
   Put("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:hugetlb,memory:/jobs/9\n0::/\n");
   Put("sys/fs/cgroup/memory/jobs/9/memory.limit_in_bytes", "9223372036854771712\n");

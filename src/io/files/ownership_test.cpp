@@ -61,7 +61,7 @@ TEST_F(Ownership, ADirectoryThatAGroupOrAllMayWriteToIsRefusedWithTheCommandThat
   }
 }
 
-TEST_F(Ownership, ItIsToldWhoAloneMayWriteToAFile) {
+TEST_F(Ownership, SoleWriterNamesTheOnlyUserThatMayWriteAFile) {
   const auto writer = fs_.SoleWriter(file_);
   ASSERT_OK(writer.status());
   EXPECT_EQ(*writer, ::geteuid());

@@ -112,7 +112,7 @@ TEST(PosixFileSystem, PlantedPipesAreRefusedAtOnce) {
   EXPECT_FALSE(PosixFileSystem().Open(directory / "pipe", FileOpenMode::kRead).ok());
 }
 
-TEST(PosixFileSystem, DirectoriesOpenToEverybodyAreRefused) {
+TEST(PosixFileSystem, DirectoriesThatAllUsersMayWriteAreRefused) {
   const TempDirectory directory;
   std::filesystem::create_directory(directory / "d");
   ASSERT_EQ(::chmod((directory / "d").c_str(), 0777), 0);
@@ -123,7 +123,7 @@ TEST(PosixFileSystem, DirectoriesOpenToEverybodyAreRefused) {
   EXPECT_TRUE(PosixFileSystem().MakeDirectory(directory / "d").ok());
 }
 
-TEST(PosixFileSystem, SomebodyElsesDirectoryIsRefusedWithTheOwner) {
+TEST(PosixFileSystem, ADirectoryOfAnotherUserIsRefusedWithTheOwner) {
   const TempDirectory directory;
   std::string other = directory / "d";
   std::string owner = "user 12345";

@@ -79,7 +79,7 @@ TEST(Socket, IsReadableAtOneByteAlsoAfterALargePiece) {
   EXPECT_EQ(*(*poller)->Wait(20'000), std::vector<uint64_t>{1});
 }
 
-TEST(Socket, WaitsForNobodyBeyondItsDeadline) {
+TEST(Socket, NoCallWaitsBeyondItsDeadline) {
   auto [client, server] = TcpPair();
   char byte = 0;
   EXPECT_EQ(server.ReadAll(&byte, 1, In(5 * kMs)).code(), Code::kTimedOut);
@@ -88,7 +88,7 @@ TEST(Socket, WaitsForNobodyBeyondItsDeadline) {
   EXPECT_FALSE(server.PeerGone());
 }
 
-TEST(Socket, TellsThatThePeerHasGone) {
+TEST(Socket, AReadFailsOnceThePeerHasGone) {
   auto [client, server] = TcpPair();
   client = Socket();
   char byte = 0;
@@ -114,7 +114,7 @@ TEST(Socket, FindsAListenerByAnyAddressOfAName) {
   EXPECT_EQ(Socket::ConnectTcp(closed, In(kLongNs)).status().code(), Code::kPeerFailed);
 }
 
-TEST(Socket, TellsWhoIsAtTheOtherEndOfALocalOne) {
+TEST(Socket, PeerUserNamesTheUserOfALocalConnection) {
   const test::TempDirectory place;
   auto listener = Socket::ListenLocal(place.path(), "sock");
   ASSERT_OK(listener.status());
@@ -175,7 +175,7 @@ TEST(Socket, RefusesAPeerThatHandsOverNothing) {
   EXPECT_EQ(client->ReceiveDescriptor(In(kLongNs)).status().code(), Code::kPeerFailed);
 }
 
-TEST(Socket, TellsThatAPeerHasNoRoom) {
+TEST(Socket, ARefusalArrivesAsBusy) {
   const test::TempDirectory place;
   auto listener = Socket::ListenLocal(place.path(), "sock");
   auto client = Socket::ConnectLocal(place.path(), "sock");
@@ -215,7 +215,7 @@ TEST(Poller, SaysOnceWhatIsToBeSaidOnceUntilItIsRearmed) {
   EXPECT_TRUE((*poller)->Wait(20'000)->empty());
 }
 
-TEST(PrivateFile, IsReadOnlyWhereNobodyElseCanReadIt) {
+TEST(PrivateFile, AReadFailsIfOtherUsersHaveAccess) {
   const test::TempDirectory place;
   const std::string path = place / "secret";
   EXPECT_EQ(ReadPrivateFile(path, 100).status().code(), Code::kNotFound);
@@ -234,7 +234,7 @@ TEST(PrivateFile, IsReadOnlyWhereNobodyElseCanReadIt) {
   EXPECT_FALSE(ReadPrivateFile(place.path(), 100).ok());
 }
 
-TEST(Process, StartsAProgramAndTellsHowItsBeginningEnded) {
+TEST(Process, StartDetachedReportsHowTheStartEnded) {
   const std::string shell = FindProgram("sh");
   ASSERT_FALSE(shell.empty());
   EXPECT_OK(StartDetached(shell, {"-c", "exit 0"}, In(kLongNs)));

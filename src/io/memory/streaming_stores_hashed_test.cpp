@@ -131,7 +131,7 @@ void ExpectTheSameInSteps(const std::string& bytes, size_t to, base::Random* ran
   ASSERT_TRUE(target.HasOnly(to, bytes)) << bytes.size() << " bytes to " << to;
 }
 
-TEST(HashedCopies, InStepsOfAnySizeAreTheSame) {
+TEST(HashedCopies, CopiesInStepsOfAnySizeAreTheSame) {
   const std::string bytes = RandomBytes(20'000, 8);
   base::Random random(9);
   for (size_t size = 0; size <= 5'000; ++size) {

@@ -34,7 +34,7 @@ void ExpectCopies(StoreKind kind, size_t size, size_t misaligned) {
       << StoreKindName(kind) << ", " << size << " bytes, from " << misaligned;
 }
 
-TEST(Stores, ByPagesEachLieInOnePageOfTheTarget) {
+TEST(Stores, EachStoreByPagesStaysInOnePageOfTheTarget) {
   test::OnePageMemory memory(4);
   const std::string from(3 * kStorePageBytes, 'f');
   for (const size_t size : {0u, 1u, 8u, 16u, 33u, 64u, 100u, 256u, 4096u, 4097u, 8200u}) {
@@ -47,7 +47,7 @@ TEST(Stores, ByPagesEachLieInOnePageOfTheTarget) {
   }
 }
 
-TEST(Stores, OfWholeLinesEachLieInOnePageOfTheTarget) {
+TEST(Stores, EachStoreOfWholeLinesStaysInOnePageOfTheTarget) {
   test::OnePageMemory memory(4);
   const std::string from(3 * kStorePageBytes, 'f');
   for (const StoreKind kind : StoreKinds()) {

@@ -48,7 +48,7 @@ TEST_F(FileSections, AreNotWritten) {
   EXPECT_EQ(Read(*file_, 0, 10), "0123456789");
 }
 
-TEST_F(FileSections, OfATailGrowWithTheFile) {
+TEST_F(FileSections, ATailGrowsWithTheFile) {
   const auto tail = NewFileTail(file_, 8);
   EXPECT_EQ(*tail->Size(), 2u);
   ASSERT_OK(tail->WriteAt(1, "abc"));

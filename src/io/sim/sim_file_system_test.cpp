@@ -137,7 +137,7 @@ TEST_F(SimFileSystemTest, PagesMeetTheirFatesIndependently) {
   for (const char* outcome : {"oo", "on", "no", "nn"}) EXPECT_TRUE(outcomes.contains(outcome));
 }
 
-TEST_F(SimFileSystemTest, WhatWasSyncedInAPageSurvivesBesideWhatWasNot) {
+TEST_F(SimFileSystemTest, SyncedBytesOfAPageSurviveBesideUnsyncedOnes) {
   for (int seed = 0; seed < kSeeds; ++seed) {
     Fresh();
     CreateDurable("/f", std::string(4096, '\0'));
@@ -611,7 +611,7 @@ TEST_F(FaultFileSystemTest, StoresThroughItAreStepsOfTheSimulationBelow) {
   EXPECT_EQ(fs_->BootId(), sim_->BootId());
 }
 
-TEST_F(FaultFileSystemTest, OfADeadProcessChangesNothing) {
+TEST_F(FaultFileSystemTest, ADeadProcessChangesNothing) {
   auto file = fs_->Open("/f", FileOpenMode::kCreate);
   ASSERT_TRUE(file.ok() && (*file)->WriteAt(0, "before").ok());
   auto map = fs_->Map("/f", 6, MapMode::kReadWrite);

@@ -55,7 +55,7 @@ TEST(AllocatePages, GivesBackThePagesBehindWhatIsKept) {
   EXPECT_EQ(::mincore(memory.data() + 2 * PageBytes(), PageBytes(), &resident), -1);
 }
 
-TEST_P(PageWatchTest, TellsEachWrittenPageOnce) {
+TEST_P(PageWatchTest, ReportsEachWrittenPageOnce) {
   const PageMemory memory = NewMemory(200);
   const auto watch = NewWatch(GetParam(), memory);
   EXPECT_EQ(Collected(*watch), Pages{});
@@ -100,7 +100,7 @@ TEST_P(PageWatchTest, ALookForgetsNothing) {
   EXPECT_EQ(Looked(*watch), Pages{});
 }
 
-TEST_P(PageWatchTest, TellsThePagesThatRandomStoresWrote) {
+TEST_P(PageWatchTest, ReportsThePagesThatRandomStoresWrote) {
   constexpr uint64_t kPages = 3000;
   const PageMemory memory = NewMemory(kPages);
   const auto watch = NewWatch(GetParam(), memory);
@@ -169,7 +169,7 @@ TEST_P(PageWatchTest, EndsWithTheObject) {
   EXPECT_EQ(Collected(*again), Pages{2});
 }
 
-TEST_P(PageWatchTest, ManyObjectsAreToldApart) {
+TEST_P(PageWatchTest, ManyObjectsAreWatchedSeparately) {
   constexpr uint64_t kObjects = 500;
   const PageMemory memory = NewMemory(kObjects * 2);
   std::vector<std::unique_ptr<PageWatch>> watches;
@@ -215,7 +215,7 @@ TEST_P(PageWatchTest, AChildOfForkLeavesTheParentsPagesWatched) {
   EXPECT_EQ(Collected(*watch), Pages{6});
 }
 
-TEST_P(PageWatchTest, AFailedTestOfItselfIsToldAndNothingIsWatched) {
+TEST_P(PageWatchTest, AFailedSelfTestIsReportedAndNothingIsWatched) {
   const PageMemory memory = NewMemory(1);
   FailSelfTestForTests(GetParam(), true);
   const auto watch = PageWatch::New(GetParam(), memory.data(), 1);

@@ -171,7 +171,7 @@ TEST(DatabaseReading, WalksBothWaysAndTurnsRound) {
   EXPECT_OK(iterator->status());
 }
 
-TEST(DatabaseReading, OfACheckpointAndOfSeveralGenerations) {
+TEST(DatabaseReading, AReaderReadsACheckpointAndSeveralGenerations) {
   const auto disk = io::NewSimFileSystem();
   for (const int size : {3, 2}) {
     SimCluster cluster(Ranks(size, disk.get()));
@@ -197,7 +197,7 @@ TEST(DatabaseReading, OfACheckpointAndOfSeveralGenerations) {
   EXPECT_EQ(AllOf(*OpenReader(*disk, "/repository/db")), (Model{{"a", "2"}}));
 }
 
-TEST(DatabaseReading, IsToldThatThereIsNoDatabase) {
+TEST(DatabaseReading, OpenReportsThatThereIsNoDatabase) {
   const auto disk = io::NewSimFileSystem();
   ASSERT_OK(disk->MakeDirectory("/repository"));
   for (const std::string directory : {"/repository", "/repository/nowhere"}) {
@@ -207,7 +207,7 @@ TEST(DatabaseReading, IsToldThatThereIsNoDatabase) {
   }
 }
 
-TEST(DatabaseReading, IsToldThatItIsStaleWhenThePairsHaveMoved) {
+TEST(DatabaseReading, AReaderReportsThatItIsStaleOnceThePairsHaveMoved) {
   const auto disk = io::NewSimFileSystem();
   SimCluster(Ranks(2, disk.get()))
       .RunDatabase(SimCluster::SmallDatabase(), [&](int, Context&, Database& db) {
@@ -391,7 +391,7 @@ TEST_F(ReadingWhilePairsMove, ARefreshThatFailsLeavesWhatWasSeen) {
 
 // Of as many ranks, of more, of fewer: another database, though its generations have the same
 // numbers.
-TEST(DatabaseReading, CatchesUpWithADatabaseMadeAnew) {
+TEST(DatabaseReading, AReaderCatchesUpWithARecreatedDatabase) {
   const auto disk = io::NewSimFileSystem();
   std::unique_ptr<DatabaseReader> reader;
   for (const int size : {2, 2, 40, 1}) {

@@ -284,7 +284,7 @@ TEST_P(DatabaseOverSim, UpdatesOfAllRanksAddUp) {
   }
 }
 
-TEST_P(DatabaseOverSim, AFailingUpdateIsToldByTheFenceWithTheCount) {
+TEST_P(DatabaseOverSim, AFailingUpdateIsReportedByTheFenceWithTheCount) {
   RunDatabase(2, [](int rank, Context& context, Database& db) {
     ASSERT_OK(db.RegisterUpdate(1, AddNumber));
     ASSERT_OK(context.Barrier());
@@ -379,7 +379,7 @@ TEST_P(DatabaseOverSim, TheLocalCacheNeverHidesAWrite) {
   });
 }
 
-TEST_P(DatabaseOverSim, DirectReadsReachNeighboursAndNobodyElse) {
+TEST_P(DatabaseOverSim, DirectReadsReachNeighboursAndNoOtherRanks) {
   RunDatabase(3, [this](int rank, Context&, Database& db) {
     for (int i = 0; i < 200; ++i) ASSERT_OK(db.Put(Key(rank, i), std::string(100, 'v')));
     ASSERT_OK(db.Barrier(Level::kMemTable));
@@ -618,7 +618,7 @@ TEST_P(DatabaseOverSim, DestroyRemovesWhatRepairHasSetAsideAndNothingElseThere) 
   }
 }
 
-TEST_P(DatabaseOverSim, BadInputIsToldOnAllRanksAlike) {
+TEST_P(DatabaseOverSim, BadInputIsReportedAlikeOnAllRanks) {
   SimCluster cluster(Ranks(3));
   cluster.Run([](int rank, Context& context) {
     const DatabaseOptions small = SimCluster::SmallDatabase();
@@ -676,7 +676,7 @@ TEST_P(DatabaseOverSim, BadInputIsToldOnAllRanksAlike) {
   });
 }
 
-TEST_P(DatabaseOverSim, AWrongPartitionerIsTold) {
+TEST_P(DatabaseOverSim, AWrongPartitionerIsReported) {
   SimCluster cluster(Ranks(2));
   DatabaseOptions options = SimCluster::SmallDatabase();
   options.partitioner = [](Slice key, int) { return key == "bad" ? 2 : key == "worse" ? -1 : 0; };
@@ -700,7 +700,7 @@ TEST_P(DatabaseOverSim, AWrongPartitionerIsTold) {
   });
 }
 
-TEST_P(DatabaseOverSim, ContextOptionsThatDifferAreTold) {
+TEST_P(DatabaseOverSim, ContextOptionsThatDifferAreReported) {
   comm::SimNetwork::Options network;
   network.rank_count = 2;
   network.deterministic = GetParam().deterministic;

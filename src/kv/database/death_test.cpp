@@ -392,7 +392,7 @@ void RunDeaths(int64_t count, io::CrashKind crash, bool deterministic) {
   }
 }
 
-TEST(Deaths, SurvivorsHearOfADeathAndARestartFindsWhatWasAcknowledged) {
+TEST(Deaths, SurvivorsLearnOfADeathAndARestartFindsAcknowledgedPairs) {
   RunDeaths(test::ScaledCount("QUIRE_DEATH_COUNT", 150), io::CrashKind::kProcess, true);
 }
 

@@ -92,7 +92,7 @@ void WriteSequentially(Database& db) {
   EXPECT_EQ(CountPresent(db, there, value), 0u);
 }
 
-TEST(FullDevice, IsToldByEachCallAndWorksAgainOnceThereIsRoom) {
+TEST(FullDevice, EachCallReportsItAndWorksAgainOnceThereIsRoom) {
   SimCluster cluster(OwnDisks());
   cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
     ASSERT_OK(db.RegisterUpdate(1, Replace));
@@ -132,7 +132,7 @@ TEST(FullDevice, IsToldByEachCallAndWorksAgainOnceThereIsRoom) {
   });
 }
 
-TEST(FullDevice, IsToldByOpenOnAllRanksAndLeavesNoHalfDatabase) {
+TEST(FullDevice, OpenReportsItOnAllRanksAndLeavesNoHalfDatabase) {
   for (const bool there : {false, true}) {
     SimCluster cluster(OwnDisks());
     const DatabaseOptions options = SimCluster::SmallDatabase();
@@ -165,7 +165,7 @@ TEST(FullDevice, IsToldByOpenOnAllRanksAndLeavesNoHalfDatabase) {
 
 // With the log synced a write is at its level only if the owner's device says so: also for who
 // asked from elsewhere.
-TEST(FailingDevice, ASyncThatFailsAtTheOwnerIsToldToTheCaller) {
+TEST(FailingDevice, ASyncThatFailsAtTheOwnerIsReportedToTheCaller) {
   const char* const kCalls[] = {"put", "delete", "update", "many", "batch", "relaxed"};
   for (const std::string call : kCalls) {
     SCOPED_TRACE(call);
@@ -209,7 +209,7 @@ TEST(FailingDevice, ASyncThatFailsAtTheOwnerIsToldToTheCaller) {
 
 // An owner that cannot read a value returns the failure at once. It sends no message, not even to
 // itself.
-TEST(FailingDevice, ThatIsBusyAtTheOwnerIsAnsweredWithoutAMessage) {
+TEST(FailingDevice, AFailedReadAtTheOwnerIsReturnedWithoutAMessage) {
   const auto disk = io::NewSimFileSystem();
   const auto files = io::NewFaultFileSystem(*disk);
   SimCluster::Options options;

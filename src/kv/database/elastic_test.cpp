@@ -208,7 +208,7 @@ TEST_P(Elastic, AWalkGoesOnWhileThePairsUnderItMove) {
   EXPECT_TRUE(*disk_->Exists("/repository/db/gen-2"));
 }
 
-TEST_P(Elastic, WhatHasMovedGivesItsRoomBackAtOnce) {
+TEST_P(Elastic, MovedPairsGiveTheirRoomBackAtOnce) {
   Fill();
   Job(2, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
     std::string value;
@@ -457,7 +457,7 @@ TEST_P(ElasticByTurns, AnOpenThatCannotMoveManyGenerationsMovesNone) {
   });
 }
 
-TEST_P(ElasticWithThreads, PairsMoveWhileNobodyCallsAnything) {
+TEST_P(ElasticWithThreads, PairsMoveWhileNoRankMakesACall) {
   const Model model = Fill();
   for (const int size : {2, 4, 1}) {
     Job(size, SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {

@@ -46,7 +46,7 @@ std::string ValueFor(int rank, int round) {
          std::to_string(round);
 }
 
-TEST_P(Groups, MembersReadTablesAndTheOwnerTellsItsMemory) {
+TEST_P(Groups, MembersReadTablesAndTheOwnerAnswersForItsMemory) {
   Run(4, false, 2, [](int rank, Context& context, Database& db) {
     for (int round = 0; round < 20; ++round) {
       ASSERT_OK(db.Put(SimCluster::KeyOwnedBy(db, rank), ValueFor(rank, round)));
@@ -320,7 +320,7 @@ TEST_P(Groups, TheSamePlaceOnOtherStorageIsNotTaken) {
 }
 
 // Memory and tables alike are read without a question.
-TEST_P(Groups, RanksThatShareMemoryAskNobody) {
+TEST_P(Groups, RanksThatShareMemoryAskNoOwner) {
   if (QUIRE_THREAD_SANITIZER) GTEST_SKIP() << "no direct reads under ThreadSanitizer";
   Run(
       2, false, 0,

@@ -232,7 +232,7 @@ struct WatchedCluster {
 };
 
 // Another program looks for it at each moment of its destruction, and is gone after a while.
-TEST(Lifecycle, WhoLooksForADatabaseThatIsBeingRemovedLeavesNothing) {
+TEST(Lifecycle, ALookAtADatabaseThatIsBeingRemovedLeavesNothing) {
   constexpr char kLock[] = "/repository/db/LOCK";
   for (int looks = 1; looks <= 3; ++looks) {
     WatchedCluster two(2);
@@ -256,7 +256,7 @@ TEST(Lifecycle, WhoLooksForADatabaseThatIsBeingRemovedLeavesNothing) {
 }
 
 // The directory is no longer empty when it is to go.
-TEST(Lifecycle, ADestructionDoesNotFailWhereSomebodyLooks) {
+TEST(Lifecycle, ADestructionDoesNotFailIfAnotherProgramLooks) {
   WatchedCluster two(2);
   SimCluster& cluster = two.cluster;
   io::FileSystem& disk = two.disk;
@@ -348,7 +348,7 @@ TEST(Lifecycle, ARanksPartWithoutADescriptorIsDamageAndStays) {
 }
 
 // The nodes of a job change places between two runs: what was written is not what the ranks see.
-TEST(Lifecycle, RanksOnOtherNodesThanTheirPartsAreToldSoAndGetNoNewDatabase) {
+TEST(Lifecycle, RanksOnOtherNodesThanTheirPartsGetAnErrorAndNoNewDatabase) {
   SimCluster* nodes = nullptr;
   bool exchanged = false;
   SimCluster::Options options = Ranks(/*own_disks=*/true);
@@ -537,28 +537,28 @@ void SweepFaults(uint64_t count, Code code, uint32_t ops = io::kFaultAll) {
   }
 }
 
-TEST(Lifecycle, OneFailingCallIsToldOnAllRanksAlikeAndLosesNothing) {
+TEST(Lifecycle, OneFailingCallIsReportedAlikeOnAllRanksAndLosesNothing) {
   SweepFaults(1, Code::kIo);
 }
 
-TEST(Lifecycle, ADeviceThatFailsForGoodIsToldOnAllRanksAlikeAndLosesNothing) {
+TEST(Lifecycle, ADeviceThatFailsForGoodIsReportedAlikeOnAllRanksAndLosesNothing) {
   SweepFaults(UINT64_MAX, Code::kIo);
 }
 
-TEST(Lifecycle, OneCallWithoutRoomIsToldOnAllRanksAlikeAndLosesNothing) {
+TEST(Lifecycle, OneCallWithoutRoomIsReportedAlikeOnAllRanksAndLosesNothing) {
   SweepFaults(1, Code::kNoSpace);
 }
 
-TEST(Lifecycle, OneFileThatCannotBeOpenedOrMappedIsToldOnAllRanksAlikeAndLosesNothing) {
+TEST(Lifecycle, OneUnusableFileIsReportedAlikeOnAllRanksAndLosesNothing) {
   SweepFaults(1, Code::kOutOfMemory, io::kFaultOpen | io::kFaultMap);
 }
 
-TEST(Lifecycle, AShortageOfDescriptorsAndMappingsIsToldOnAllRanksAlikeAndLosesNothing) {
+TEST(Lifecycle, AShortageOfDescriptorsIsReportedAlikeOnAllRanksAndLosesNothing) {
   SweepFaults(UINT64_MAX, Code::kOutOfMemory, io::kFaultOpen | io::kFaultMap);
 }
 
 // The same for a destruction: whatever fails, the next one goes through.
-TEST(Lifecycle, ADestructionWithAFailingCallIsToldOnAllRanksAlikeAndCanBeRepeated) {
+TEST(Lifecycle, ADestructionWithAFailingCallIsReportedAlikeAndCanBeRepeated) {
   for (const int rank : {0, 1}) {
     for (uint64_t n = 1;; ++n) {
       SCOPED_TRACE("call " + std::to_string(n) + " of rank " + std::to_string(rank));

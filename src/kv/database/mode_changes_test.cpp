@@ -100,7 +100,7 @@ TEST(ModeChanges, AnUpdateThatWasAdmittedEndsBeforeTheReadOnlyPhase) {
 }
 
 // A collective call tells what one rank found. The writes that others lost are not forgotten.
-TEST(ModeChanges, WhatACollectiveCallDoesNotTellTheNextFenceTells) {
+TEST(ModeChanges, ALossThatACollectiveCallOmitsIsReportedByTheNextFence) {
   SimCluster cluster(FreeRunning(2));
   cluster.RunDatabase(SimCluster::SmallDatabase(), [](int rank, Context& context, Database& db) {
     ASSERT_OK(db.RegisterUpdate(1, [](Slice, const Slice*, Slice, std::string*) {
@@ -184,7 +184,7 @@ TEST(WritesUnderWay, AreAwaitedHoweverManyComeMeanwhile) {
 }
 
 // A write may have asked for its side and not yet be counted when the first change looks.
-TEST(WritesUnderWay, OfEitherSideAreAwaitedByTheSecondTurn) {
+TEST(WritesUnderWay, TheSecondTurnAwaitsWritesOfEitherSide) {
   WritesUnderWay writes;
   const size_t early = writes.Begin();
   writes.Turn();
@@ -198,7 +198,7 @@ TEST(WritesUnderWay, OfEitherSideAreAwaitedByTheSecondTurn) {
 }
 
 // A change that times out amid its turns leaves the other side the turned one.
-TEST(WritesUnderWay, OfAChangeThatGaveUpAreAwaitedByTheNext) {
+TEST(WritesUnderWay, TheNextChangeAwaitsWritesOfAChangeThatGaveUp) {
   WritesUnderWay writes;
   const size_t held = writes.Begin();
   writes.Turn();  // and no more: it gives up

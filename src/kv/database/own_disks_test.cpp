@@ -117,14 +117,14 @@ TEST_F(OwnDisks, ARestartOnFewerNodesIsNotMixedWithAnInterruptedOneOnMore) {
   ExpectOn(kRanks, "1");
 }
 
-TEST_F(OwnDisks, NorIsOneThatReplacesTheDatabase) {
+TEST_F(OwnDisks, AReplacingRestartOnFewerNodesIsNotMixedWithAnInterruptedOne) {
   CutOffRestart(1);
   Restart(2, 2);
   ExpectOn(kRanks - 1, "1");
   ExpectOn(kRanks, "1");
 }
 
-TEST_F(OwnDisks, NorOneAfterWhichFewerCreatedTheDatabase) {
+TEST_F(OwnDisks, ARestartAfterFewerCreatedTheDatabaseIsNotMixedWithAnInterruptedOne) {
   repository_ = "/other";
   for (int i = 0; i < 2; ++i) CutOffRestart(1);
   Run(2, [](int, Context& context) {
@@ -137,7 +137,7 @@ TEST_F(OwnDisks, NorOneAfterWhichFewerCreatedTheDatabase) {
   ExpectOn(kRanks, "1");
 }
 
-TEST_F(OwnDisks, WhatFewerNodesBroughtBackOpensOnAnyNumberOfThem) {
+TEST_F(OwnDisks, ARestartOnFewerNodesOpensOnAnyNumberOfNodes) {
   repository_ = "/other";
   for (const int fewer : {1, 2, 3}) {
     for (const int size : {kRanks, fewer, kRanks - 1, kRanks}) {
@@ -151,7 +151,7 @@ TEST_F(OwnDisks, WhatFewerNodesBroughtBackOpensOnAnyNumberOfThem) {
 
 // Of an open by more ranks that failed, a part may be left on a node that is not there next time.
 // It is none of the generation that another open made meanwhile.
-TEST_F(OwnDisks, WhatAFailedOpenByMoreRanksLeftIsNoPartOfALaterOne) {
+TEST_F(OwnDisks, APartThatAFailedOpenByMoreRanksLeftIsIgnored) {
   repository_ = "/other";
   const auto on_nodes = [this](std::vector<io::FileSystem*> nodes) {
     SimCluster::Options options = Ranks(static_cast<int>(nodes.size()));
@@ -301,7 +301,7 @@ TEST(ForeignParts, AreRemovedByNoCallOfAnotherJob) {
 }
 
 // Two databases of one machine each, with generations of the same numbers.
-TEST(ForeignParts, AreToldByTheirOwnDescriptor) {
+TEST(ForeignParts, AreRecognizedByTheirOwnDescriptor) {
   NodesOfJobs nodes;
   nodes.Write({0}, "first");
   nodes.Write({1}, "second");
@@ -382,7 +382,7 @@ TEST(DestroyedDatabase, HindersNoNewOneWhoseCreationWasCutOff) {
 
 // All ranks see the checkpoint that is used in place. Rank 1's part of an open that was cut off
 // before it counted is on a node that the next job does not have.
-TEST_F(OwnDisks, WhatACutOpenOverACheckpointLeftIsNoPartOfALaterOne) {
+TEST_F(OwnDisks, APartThatAnInterruptedOpenOverACheckpointLeftIsIgnored) {
   repository_ = "/other";
   Run(2, [](int, Context& context) {
     ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.number = 2, .in_place = true})));
@@ -423,7 +423,7 @@ TEST_F(OwnDisks, WhatACutOpenOverACheckpointLeftIsNoPartOfALaterOne) {
 }
 
 // Deletions that lie over what is to be moved keep it deleted, though nobody looks for pairs there.
-TEST_F(OwnDisks, WhatWasDeletedOverSharedOlderPartsStaysDeleted) {
+TEST_F(OwnDisks, PairsDeletedOverSharedOlderPartsStayDeleted) {
   constexpr int kNew = 2;       // ranks
   constexpr int kFirst = 4000;  // pairs that move first: tables that are merged with the deletions
   repository_ = "/shared";

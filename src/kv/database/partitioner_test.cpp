@@ -236,7 +236,7 @@ TEST_P(PartitionerByTurns, FindsAKeyInThePartOfItsOldOwnerAlone) {
 }
 
 // Pairs for which it answers no rank are neither lost nor left out of a walk silently.
-TEST_P(PartitionerOfTheProgram, ThatAnswersNoRankIsAnErrorAndThePairsStay) {
+TEST_P(PartitionerOfTheProgram, AnAnswerThatIsNoRankIsAnErrorAndThePairsStay) {
   const Model model = Fill(OnlyAmongWriters);
   Job(2, With(OnlyAmongWriters), [&](int, Context& context, Database& db) {
     std::string value;

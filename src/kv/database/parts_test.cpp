@@ -181,7 +181,7 @@ TEST(DatabaseDescriptor, ComesBackAsItWasWritten) {
   }
 }
 
-TEST(DatabaseDescriptor, EveryFlippedByteAndEveryLengthIsToldAsDamage) {
+TEST(DatabaseDescriptor, EveryFlippedByteAndEveryWrongLengthIsReportedAsDamage) {
   const std::string text = EncodeDescriptor(SomeDescriptor());
   for (size_t at = 0; at < text.size(); ++at) {
     std::string flipped = text;
@@ -299,7 +299,7 @@ TEST(Wire, ArbitraryBytesAreRefusedOrReadWithoutHarm) {
   EXPECT_EQ(*DecodeGetAnswer("\1v"), "v");
 }
 
-TEST(FailureLog, TellsCountsAndTheFirstFailureOnce) {
+TEST(FailureLog, ReportsCountsAndTheFirstFailureOnce) {
   FailureLog failures;
   EXPECT_OK(failures.Take().ToStatus());
   failures.AddLost(2, 0, Status(Code::kIo, "nothing"));
@@ -315,7 +315,7 @@ TEST(FailureLog, TellsCountsAndTheFirstFailureOnce) {
 }
 
 // The log also counts failures that came meanwhile. The earlier one stays the first.
-TEST(FailureLog, TellsAgainWhatWasPutBack) {
+TEST(FailureLog, ReportsAgainTheFailuresThatWerePutBack) {
   FailureLog failures;
   failures.PutBack({});
   EXPECT_TRUE(failures.empty());

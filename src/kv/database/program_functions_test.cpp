@@ -85,7 +85,7 @@ TEST_P(ProgramFunctions, AnUpdateThatThrowsFailsThatUpdateAtAnyRank) {
   });
 }
 
-TEST_P(ProgramFunctions, AStagedUpdateThatThrowsIsToldByTheFenceAlone) {
+TEST_P(ProgramFunctions, AStagedUpdateThatThrowsIsReportedByTheFenceAlone) {
   Run(With(Consistency::kRelaxed), [](int rank, Context& context, Database& db) {
     Register(db);
     const int owner = (rank + 1) % 3;

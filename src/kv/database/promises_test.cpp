@@ -161,7 +161,7 @@ std::string ValueFor(const std::string& key) {
   return key.back() == '7' ? key + std::string(1200, 'v') : key;
 }
 
-TEST(Promises, OfManyGetsADamagedBlockFailsOnlyItsOwn) {
+TEST(Promises, ADamagedBlockFailsOnlyTheGetsThatReadIt) {
   SimCluster cluster(Ranks(2));
   DatabaseOptions options = SimCluster::SmallDatabase();
   options.partitioner = [](Slice, int) { return 1; };
@@ -236,7 +236,7 @@ TEST(Promises, AWriteWhoseOwnerDoesNotAnswerHasAnUnknownOutcome) {
   });
 }
 
-TEST(Promises, ARankThatLeftIsToldAsSuch) {
+TEST(Promises, ACallToARankThatLeftNamesTheRank) {
   for (const Consistency consistency : {Consistency::kSequential, Consistency::kRelaxed}) {
     SimCluster cluster(Ranks(2));
     cluster.Run([&](int rank, Context& context) {

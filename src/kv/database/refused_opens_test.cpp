@@ -91,7 +91,7 @@ class RefusedOpens : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Disks, RefusedOpens, testing::Bool(),
                          [](const auto& own) { return own.param ? "Own" : "Shared"; });
 
-TEST_P(RefusedOpens, OfADatabaseThatIsNotThere) {
+TEST_P(RefusedOpens, AMissingDatabaseIsRefused) {
   ExpectOpenRefused("open", Code::kNotFound, OpenMode::kMustExist);
   ExpectRefused("destroy", Code::kNotFound, [](Context& context) { return context.Destroy("db"); });
   MakeForeignDirectory();
@@ -99,7 +99,7 @@ TEST_P(RefusedOpens, OfADatabaseThatIsNotThere) {
   ExpectRefused("destroy", Code::kNotFound, [](Context& context) { return context.Destroy("db"); });
 }
 
-TEST_P(RefusedOpens, OfADatabaseThatIsThere) {
+TEST_P(RefusedOpens, ACallThatConflictsWithTheDatabaseIsRefused) {
   MakeDatabase();
   ExpectOpenRefused("mode", Code::kInvalidArgument, OpenMode::kMustNotExist);
   ExpectOpenRefused("partitioner", Code::kInvalidArgument, OpenMode::kOpenOrCreate, "another");
@@ -110,7 +110,7 @@ TEST_P(RefusedOpens, OfADatabaseThatIsThere) {
 }
 
 // A later job would route by the hash what this one routed by the function, or the other way round.
-TEST_P(RefusedOpens, OfAPartitionerWithTheNameOfNoneAndOfANameWithoutAPartitioner) {
+TEST_P(RefusedOpens, APartitionerNamedHashAndANameWithoutAPartitionerAreRefused) {
   ExpectOpenRefused("hash", Code::kInvalidArgument, OpenMode::kOpenOrCreate, "hash");
   ExpectRefused("no function", Code::kInvalidArgument, [](Context& context) {
     DatabaseOptions options = SimCluster::SmallDatabase();
@@ -119,7 +119,7 @@ TEST_P(RefusedOpens, OfAPartitionerWithTheNameOfNoneAndOfANameWithoutAPartitione
   });
 }
 
-TEST_P(RefusedOpens, OfADamagedDatabase) {
+TEST_P(RefusedOpens, ADamagedDatabaseIsRefused) {
   MakeForeignDirectory();
   ASSERT_OK(io::WriteFile(cluster_.disk(0), DescriptorPath(kDirectory), "damaged"));
   for (const OpenMode mode : {OpenMode::kMustExist, OpenMode::kOpenOrCreate}) {
@@ -129,7 +129,7 @@ TEST_P(RefusedOpens, OfADamagedDatabase) {
                 [](Context& context) { return context.Destroy("db"); });
 }
 
-TEST_P(RefusedOpens, OfADataset) {
+TEST_P(RefusedOpens, ADatasetIsRefused) {
   MakeForeignDirectory();
   const std::string file = std::string(kDirectory) + "/" + runtime::kDatasetFile;
   ASSERT_OK(io::WriteFile(cluster_.disk(0), file, "a dataset"));
@@ -138,7 +138,7 @@ TEST_P(RefusedOpens, OfADataset) {
   ExpectOpenRefused("open", Code::kInvalidArgument, OpenMode::kOpenOrCreate);
 }
 
-TEST_P(RefusedOpens, OfADatabaseThatIsOpen) {
+TEST_P(RefusedOpens, ADatabaseThatIsOpenIsRefused) {
   cluster_.Run([](int, Context&) {});
   ASSERT_OK(cluster_.disk(0).MakeDirectory(kDirectory));
   const auto lock = cluster_.disk(0).Lock(LockedDatabase::LockPath(kDirectory), "another job");
@@ -151,7 +151,7 @@ TEST_P(RefusedOpens, OfADatabaseThatIsOpen) {
 }
 
 // Rank 0 sees nothing, another rank has a part: the ranks are not on the nodes that they were on.
-TEST(RefusedCalls, OfRanksOnOtherNodes) {
+TEST(RefusedCalls, RanksOnOtherNodesAreRefused) {
   const auto shared = io::NewSimFileSystem();
   ASSERT_OK(shared->MakeDirectory("/pfs"));
   std::vector<std::unique_ptr<io::SimFileSystem>> disks;
@@ -286,7 +286,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, RefusedRestarts,
                                   (std::get<1>(one.param) ? "Own" : "Shared");
                          });
 
-TEST_P(RefusedRestarts, ByOtherRanksThanWroteLeaveAllAsItWas) {
+TEST_P(RefusedRestarts, ARefusedRestartByOtherRanksChangesNothing) {
   RestartOptions replacing;
   replacing.replace = true;
   ExpectRefused("no replacement", Code::kInvalidArgument, {});
@@ -300,7 +300,7 @@ TEST_P(RefusedRestarts, ByOtherRanksThanWroteLeaveAllAsItWas) {
   ExpectRefused("busy", Code::kBusy, replacing);
 }
 
-TEST(RefusedCalls, OfNamesAndOptionsThatDiffer) {
+TEST(RefusedCalls, NamesAndOptionsThatDifferAreRefused) {
   SimCluster::Options ranks;
   ranks.rank_count = 2;
   SimCluster cluster(ranks);

@@ -104,7 +104,7 @@ class Repositories : public testing::Test {
   const std::string root_ = *io::AbsolutePath(directory_.path());  // as it is told
 };
 
-TEST_F(Repositories, OneThatCannotBeMadeIsTold) {
+TEST_F(Repositories, ARepositoryThatCannotBeMadeIsReported) {
   const std::string locked = Own("locked", 0500);
   ExpectRefused(locked + "/repository", Code::kIo, "cannot make the directory",
                 locked + "/repository", "check its owner and permissions");
@@ -127,19 +127,19 @@ TEST_F(Repositories, ADatabaseIsNone) {
   for (const Status& status : Try(repository)) EXPECT_OK(status);
 }
 
-TEST_F(Repositories, OneThatIsNotWritableIsTold) {
+TEST_F(Repositories, ARepositoryThatIsNotWritableIsReported) {
   const std::string locked = Own("locked", 0500);
   ExpectRefused(locked, Code::kIo, "cannot make the directory", locked + "/db",
                 "check its owner and permissions");
 }
 
-TEST_F(Repositories, OneThatEverybodyMayWriteIsRefused) {
+TEST_F(Repositories, ARepositoryThatAllUsersMayWriteIsRefused) {
   const std::string open = Own("open", 0777);
   ExpectRefused(open, Code::kInvalidArgument, "may be written by everybody", open, "chmod go-w");
 }
 
 // Whatever is in it already.
-TEST_F(Repositories, ACheckpointDirectoryThatEverybodyMayWriteIsRefused) {
+TEST_F(Repositories, ACheckpointDirectoryThatAllUsersMayWriteIsRefused) {
   const std::string repository = Own("repository", 0700);
   const std::string open = Own("open", 0777);
   for (const char* name : {"open/db", "open/db/1"}) Own(name, 0700);
@@ -187,7 +187,7 @@ TEST_F(Repositories, ADatabaseOfAnotherUserIsNotDestroyed) {
   EXPECT_TRUE(std::filesystem::exists(path + "/DATABASE"));
 }
 
-TEST_F(Repositories, ADatabaseWhoseFilesMayNotBeReadIsTold) {
+TEST_F(Repositories, ADatabaseWhoseFilesMayNotBeReadIsReported) {
   const std::string repository = Own("repository", 0700);
   for (const Status& status : Try(repository)) ASSERT_TRUE(status.ok()) << status.ToString();
   ASSERT_EQ(::chmod((repository + "/db/DATABASE").c_str(), 0), 0);

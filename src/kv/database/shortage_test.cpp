@@ -68,7 +68,7 @@ class Threads : public testing::Test {
   bool failed_ = false;
 };
 
-TEST_F(Threads, OneIsRefusedAndAllRanksHearTheSame) {
+TEST_F(Threads, ARefusedThreadIsReportedAlikeOnAllRanks) {
   int contexts = 0;
   int databases = 0;
   for (int n = 0;; ++n) {

@@ -109,16 +109,16 @@ void PutAll(Database& db) {
   }
 }
 
-TEST(WritesWithoutRoom, OfBatchesKeepNoGetWaiting) {
+TEST(WritesWithoutRoom, BatchesKeepNoGetWaiting) {
   RunWhileTheOwnerHasNoRoom(Consistency::kRelaxed, PutAll);
 }
 
-TEST(WritesWithoutRoom, OfSinglePutsKeepNoGetWaiting) {
+TEST(WritesWithoutRoom, SinglePutsKeepNoGetWaiting) {
   RunWhileTheOwnerHasNoRoom(Consistency::kSequential, PutAll);
 }
 
 // All or nothing at the owner.
-TEST(WritesWithoutRoom, OfAtomicBatchesKeepNoGetWaiting) {
+TEST(WritesWithoutRoom, AtomicBatchesKeepNoGetWaiting) {
   RunWhileTheOwnerHasNoRoom(Consistency::kRelaxed, [](Database& db) {
     Batch batch;
     for (int i = 0; i < kKeys; ++i) {

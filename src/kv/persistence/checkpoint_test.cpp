@@ -166,7 +166,7 @@ TEST_P(Checkpoints, LinkWhatAnEarlierOneHas) {
 }
 
 // A database of the same name, made anew: its files have the names of the earlier one's.
-TEST_P(Checkpoints, OfAnotherDatabaseAreNotLinked) {
+TEST_P(Checkpoints, FilesOfAnotherDatabaseAreNotLinked) {
   SimCluster cluster(Ranks(2));
   for (int round = 0; round < 2; ++round) {
     cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {
@@ -186,7 +186,7 @@ TEST_P(Checkpoints, OfAnotherDatabaseAreNotLinked) {
 }
 
 // Two checkpoints are under way. The one that was begun later may be complete first.
-TEST_P(Checkpoints, ThatEndedWithOkStayUntilALaterOneEnds) {
+TEST_P(Checkpoints, ACompleteCheckpointStaysUntilALaterOneEnds) {
   SimCluster cluster(Ranks(2));
   const auto numbers = [&] {
     std::vector<uint64_t> all;
@@ -207,7 +207,7 @@ TEST_P(Checkpoints, ThatEndedWithOkStayUntilALaterOneEnds) {
   EXPECT_THAT(numbers(), testing::ElementsAre(3));
 }
 
-TEST_P(Checkpoints, OfWhichTheNewestStay) {
+TEST_P(Checkpoints, TheNewestCheckpointsStay) {
   SimCluster cluster(Ranks(2));
   cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
     for (int round = 0; round < 4; ++round) {
@@ -352,7 +352,7 @@ std::vector<std::string> FilesOf(io::FileSystem& fs, const std::string& director
 }
 
 // Nobody reads the damaged block but the checkpoint.
-TEST_P(Checkpoints, OfADamagedDatabaseFailAndTheOneBeforeStays) {
+TEST_P(Checkpoints, ADamagedDatabaseFailsACheckpointAndTheOneBeforeStays) {
   for (const char* kind : {"t-", "val-"}) {
     SimCluster cluster(Ranks(2));
     io::SimFileSystem& fs = cluster.disk(0);
@@ -441,7 +441,7 @@ void Flip(std::string* bytes) {
   (*bytes)[bytes->size() / 2] = static_cast<char>((*bytes)[bytes->size() / 2] ^ 1);
 }
 
-TEST_P(DamagedLink, IsNotMadeWhereSomebodyWroteIntoTheFile) {
+TEST_P(DamagedLink, AFileThatWasOverwrittenIsNotLinked) {
   const auto overwrite = [](io::SimFileSystem& fs, const std::string& path) {
     auto file = fs.Open(path, io::FileOpenMode::kReadWrite);
     ASSERT_OK(file.status());
@@ -501,7 +501,7 @@ TEST_P(Checkpoints, AFullDiskFailsOneAndTheDatabaseAndTheOneBeforeItGoOn) {
   }
 }
 
-TEST_P(Checkpoints, ALeftoverThatStaysIsInNobodysWay) {
+TEST_P(Checkpoints, ALeftoverThatStaysBlocksNoCheckpoint) {
   std::unique_ptr<io::FaultFileSystem> faulty;
   SimCluster* made = nullptr;
   SimCluster::Options options = Ranks(2);
@@ -618,7 +618,7 @@ TEST_P(Checkpoints, ARemovalThatWasCutShortGoesOnWithTheNextOne) {
 }
 
 // Handles of what has ended, kept for longer than the Context.
-TEST_P(Checkpoints, TellTheirEndWhereTheContextIsGone) {
+TEST_P(Checkpoints, AnEventReportsItsEndAfterItsContextIsGone) {
   SimCluster cluster(Ranks(2));
   std::unique_ptr<Event> events[2][2];
   cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {

@@ -61,7 +61,7 @@ class Transfers : public ::testing::Test {
   std::atomic<uint64_t> bytes_done_{0};
 };
 
-TEST_F(Transfers, WhatIsThroughIsWholeSummedAndSurvivesPowerLoss) {
+TEST_F(Transfers, AFinishedFileIsWholeSummedAndSurvivesAPowerLoss) {
   FileCopier transfer(*fs_, "/from", "/to", items_, &bytes_done_);
   ASSERT_TRUE(Run(&transfer).ok());
   fs_->Restart(io::CrashKind::kPower, 1);

@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, MovedPartsWalked, testing::Values(false, true),
                          [](const auto& walk) { return walk.param ? "ByARank" : "ByNobody"; });
 
 // Where one rank still walks over them, the others are not to do other things than that rank.
-TEST_P(MovedPartsWalked, ThatCannotBeRemovedFailNoCheckpointAndGoWhenTheDatabaseIsClosed) {
+TEST_P(MovedPartsWalked, PartsThatCannotBeRemovedFailNoCheckpointAndGoAtClose) {
   Run(2, [this](int rank, Context& context) {
     auto db = context.Open("db", Existing());
     ASSERT_OK(db.status());
@@ -96,7 +96,7 @@ TEST_P(MovedPartsWalked, ThatCannotBeRemovedFailNoCheckpointAndGoWhenTheDatabase
   });
 }
 
-TEST_F(MovedParts, ThatCannotBeRemovedFailNoOpenAndGoWithTheNextOne) {
+TEST_F(MovedParts, PartsThatCannotBeRemovedFailNoOpenAndGoWithTheNextOne) {
   const DatabaseOptions options = Existing(/*redistribute=*/true);
   Run(2, [&](int rank, Context& context) {
     FailRemoval(rank, context, UINT64_MAX);

@@ -399,7 +399,7 @@ INSTANTIATE_TEST_SUITE_P(
             .threads = true}),
     NameOf);
 
-TEST_P(EveryCall, ThatFailsIsToldOnAllRanksAlikeAndTheSameAgainIsDone) {
+TEST_P(EveryCall, AFailingCallIsReportedAlikeOnAllRanksAndARetrySucceeds) {
   Sweep(io::kFaultAll, Code::kIo);
 }
 
@@ -416,7 +416,7 @@ INSTANTIATE_TEST_SUITE_P(
         Way{.name = "AForcedRedistributionOnOwnDisks", .deed = Deed::kOpen, .own_disks = true}),
     NameOf);
 
-TEST_P(EveryCallForRoom, ThatFindsNoneIsToldOnAllRanksAlikeAndTheSameAgainIsDone) {
+TEST_P(EveryCallForRoom, ACallWithoutRoomIsReportedAlikeOnAllRanksAndARetrySucceeds) {
   Sweep(
       io::kFaultWrite | io::kFaultAllocate | io::kFaultRename | io::kFaultWritable | io::kFaultSync,
       Code::kNoSpace);
@@ -434,7 +434,7 @@ INSTANTIATE_TEST_SUITE_P(
         Way{.name = "AnOpenOnOwnDisks", .deed = Deed::kOpen, .ranks = 3, .own_disks = true}),
     NameOf);
 
-TEST_P(EveryFile, ThatCannotBeOpenedOrMappedIsToldOnAllRanksAlikeAndTheSameAgainIsDone) {
+TEST_P(EveryFile, AnUnusableFileIsReportedAlikeOnAllRanksAndARetrySucceeds) {
   Sweep(io::kFaultOpen | io::kFaultMap, Code::kOutOfMemory);
 }
 
@@ -448,7 +448,7 @@ INSTANTIATE_TEST_SUITE_P(
         Way{.name = "AForcedRedistributionOnOwnDisks", .deed = Deed::kOpen, .own_disks = true}),
     NameOf);
 
-TEST_P(LittleRoom, IsToldOnAllRanksAlikeAndWithMoreOfItTheSameAgainIsDone) {
+TEST_P(LittleRoom, IsReportedAlikeOnAllRanksAndARetryWithMoreRoomSucceeds) {
   uint64_t lives = test::FirstSeed() - 1;
   Fault fault{.code = Code::kNoSpace};
   for (fault.rank = 0; fault.rank < GetParam().ranks; ++fault.rank) {

@@ -137,7 +137,7 @@ class Missing : public testing::Test {
 };
 
 // The table is gone before the checkpoint begins, or when it is under way.
-TEST_F(Missing, OfTheDatabaseFailsACheckpointUntilItIsCompacted) {
+TEST_F(Missing, AMissingTableFailsACheckpointUntilTheDatabaseIsCompacted) {
   for (const bool begun : {false, true}) {
     std::string lost;
     Run(2, [&](int rank, Context& context) {
@@ -174,7 +174,7 @@ TEST_F(Missing, OfTheDatabaseFailsACheckpointUntilItIsCompacted) {
 }
 
 // Its directory goes before any rank has written its part.
-TEST_F(Missing, OfACheckpointThatIsBeingWrittenFailsThatOneAlone) {
+TEST_F(Missing, AMissingDirectoryFailsTheCheckpointThatIsWrittenAlone) {
   Run(2, [&](int rank, Context& context) {
     auto db = context.Open("db", SimCluster::SmallDatabase());
     ASSERT_OK(db.status());
@@ -196,7 +196,7 @@ TEST_F(Missing, OfACheckpointThatIsBeingWrittenFailsThatOneAlone) {
   });
 }
 
-TEST_F(Missing, OfACheckpointThatIsBeingRestartedIsDamageOfThatCheckpoint) {
+TEST_F(Missing, AFileMissingAtARestartIsDamageOfItsCheckpoint) {
   MakeCheckpoints();
   for (const int rank_of_file : {0, 1}) {
     const std::string part = "/pfs/db/2/rank-" + std::to_string(rank_of_file);
@@ -227,7 +227,7 @@ TEST_F(Missing, OfACheckpointThatIsBeingRestartedIsDamageOfThatCheckpoint) {
 }
 
 // Tables and values of a checkpoint that a database stands in place of, or of its older part.
-TEST_F(Missing, OfAnOlderPartFailsItsKeysAndTheirMoveAndNoOthers) {
+TEST_F(Missing, AFileMissingInAnOlderPartFailsItsKeysAndTheirMoveAlone) {
   MakeCheckpoints();
   for (const bool in_place : {true, false}) {
     for (const char* const kind : {"t-", "val-"}) {

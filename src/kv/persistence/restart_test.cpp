@@ -219,7 +219,7 @@ TEST_P(Restarts, DoNotReplaceADatabaseThatIsOpen) {
   });
 }
 
-TEST_P(Restarts, WhereTheyLiePassOverACheckpointThatLacksAFile) {
+TEST_P(Restarts, ARestartInPlaceSkipsACheckpointThatLacksAFile) {
   for (const bool gone : {false, true}) {
     const std::string list = "/pfs/db/2/rank-1/FILES";
     if (gone) {
@@ -239,7 +239,7 @@ TEST_P(Restarts, WhereTheyLiePassOverACheckpointThatLacksAFile) {
 }
 
 // An owner that cannot read a value returns the failure at once, and sends no message.
-TEST(RestartInPlace, WhatIsGoneFromTheCheckpointIsAnswered) {
+TEST(RestartInPlace, AGetFailsAtOnceIfTheCheckpointLostItsValue) {
   SimCluster::Options options;
   options.rank_count = 1;
   SimCluster cluster(options);
@@ -339,7 +339,7 @@ TEST(RestartInPlace, NoticesThatAnotherCheckpointHasItsNumber) {
 
 // A checkpoint whose writer was killed when it had renamed it, and had not synced the name yet, is
 // there, and can be restarted from.
-TEST(RestartInPlace, OutlivesALossOfPowerThoughNobodySyncedTheCheckpointsName) {
+TEST(RestartInPlace, OutlivesALossOfPowerThoughTheCheckpointsNameWasNotSynced) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     SimCluster::Options options;

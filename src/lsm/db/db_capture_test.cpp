@@ -74,7 +74,7 @@ TEST(DbCapture, HoldsOneMomentWhateverTheDatabaseDoesNext) {
   EXPECT_EQ(AllOf(*(*copy)->NewIterator({})), then);
 }
 
-TEST(DbCapture, OfAnEmptyDatabaseIsEmpty) {
+TEST(DbCapture, ACaptureOfAnEmptyDatabaseIsEmpty) {
   TestDb test(SmallOptions());
   ASSERT_OK(test.Open());
   const auto capture = test->NewCapture();

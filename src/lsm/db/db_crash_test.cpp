@@ -425,7 +425,7 @@ class CrashOfAnEmptyMemTable {
   bool stored_ = false;
 };
 
-TEST(Crash, WhatWasWrittenBehindAMemTableThatWasClosedEmptyIsThere) {
+TEST(Crash, PairsBehindAMemTableThatWasClosedEmptySurvive) {
   for (const io::CrashKind kind : {io::CrashKind::kProcess, io::CrashKind::kMoved}) {
     bool early = true;
     for (uint64_t steps = 0; early; ++steps) {
@@ -487,7 +487,7 @@ class DropLines {
 
 // Segments behind the place where a power loss ended the log: what they hold counts neither at a
 // later open nor in a repair, and is not reported again.
-TEST(Crash, WhatAPowerLossCutOffStaysAway) {
+TEST(Crash, APowerLossCutsPairsOffForGood) {
   StorageOptions options = SmallOptions();
   options.flushing_queue_length = 4;
   for (const int torn : {0, 50}) {  // the first record, one in the middle
@@ -548,7 +548,7 @@ TEST(Crash, WhatAPowerLossCutOffStaysAway) {
   }
 }
 
-TEST(Crash, WhatAPowerLossLeavesOfLargeValuesVerifiesOnceItIsInTables) {
+TEST(Crash, APowerLossLeavesLargeValuesThatVerifyOnceTheyAreInTables) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     TestDb test(SmallOptions());
     ASSERT_TRUE(test.Open().ok());
@@ -580,7 +580,7 @@ TEST(Crash, WithoutALogAPowerLossLeavesWhatWasFlushed) {
 
 // Values of bytes that are 0 or 1, as masks are: in a segment that is used again, their remains
 // look like headers of records of 64 KiB at every eighth byte.
-TEST(DbMasks, WhatWasPutIsThereAfterAKillWhateverTheSegmentHeldBefore) {
+TEST(DbMasks, APutSurvivesAKillWhateverTheSegmentHeldBefore) {
   constexpr uint64_t kLikeAHeader = 0x0001000100000000;
   std::string mask;
   while (mask.size() < 200) base::PutFixed(&mask, kLikeAHeader);

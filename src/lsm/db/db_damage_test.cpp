@@ -139,14 +139,14 @@ class Damage : public testing::Test {
   std::vector<std::string> keys_;
 };
 
-TEST_F(Damage, NoneIsToldWhereThereIsNone) {
+TEST_F(Damage, NoDamageIsReportedInWholeFiles) {
   bool told = true;
   ASSERT_NO_FATAL_FAILURE(Check(files_, &told));
   EXPECT_FALSE(told);
   EXPECT_GE(files_.size(), 6u);
 }
 
-TEST_F(Damage, AFlippedBitIsToldOrHarmless) {
+TEST_F(Damage, AFlippedBitIsReportedOrHarmless) {
   size_t flips = 0;
   size_t detected = 0;
   for (const auto& [name, bytes] : files_) {
@@ -167,7 +167,7 @@ TEST_F(Damage, AFlippedBitIsToldOrHarmless) {
   EXPECT_GT(flips, test::ScaledLeast(1000));
 }
 
-TEST_F(Damage, ACutFileIsTold) {
+TEST_F(Damage, ACutFileIsReported) {
   size_t cuts = 0;
   for (const auto& [name, bytes] : files_) {
     if (name == "LOCK") continue;
@@ -189,7 +189,7 @@ TEST_F(Damage, ACutFileIsTold) {
   EXPECT_GT(cuts, test::ScaledLeast(100));
 }
 
-TEST_F(Damage, AMissingFileIsTold) {
+TEST_F(Damage, AMissingFileIsReported) {
   for (const auto& [name, bytes] : files_) {
     if (name == "LOCK") continue;
     Files damaged = files_;
@@ -202,7 +202,7 @@ TEST_F(Damage, AMissingFileIsTold) {
   }
 }
 
-TEST_F(Damage, SwappedBlocksAreTold) {
+TEST_F(Damage, SwappedBlocksAreReported) {
   constexpr size_t kBlock = 512;
   base::Random random(11);
   std::vector<std::string> names;
@@ -223,7 +223,7 @@ TEST_F(Damage, SwappedBlocksAreTold) {
   }
 }
 
-TEST_F(Damage, SwappedTablesAreTold) {
+TEST_F(Damage, SwappedTablesAreReported) {
   Files damaged = files_;
   ASSERT_TRUE(damaged.contains("t-1.sst") && damaged.contains("t-2.sst"));
   std::swap(damaged["t-1.sst"], damaged["t-2.sst"]);
@@ -288,7 +288,7 @@ std::map<uint64_t, std::string> LogSegments(io::FileSystem& fs) {
   return paths;
 }
 
-TEST(TableOfAnotherDatabase, IsToldThoughItHasTheSameNumberAndSize) {
+TEST(TableOfAnotherDatabase, IsReportedThoughItHasTheSameNumberAndSize) {
   TestDb mine(SmallOptions());
   TestDb other(SmallOptions());
   std::string table, others_table;
@@ -303,7 +303,7 @@ TEST(TableOfAnotherDatabase, IsToldThoughItHasTheSameNumberAndSize) {
   EXPECT_NE(read.message().find("t-1.sst"), std::string::npos) << read.ToString();
 }
 
-TEST(LogDamage, ASegmentMissingAmongThoseThatAreNotListedYetIsTold) {
+TEST(LogDamage, AMissingSegmentThatIsNotListedYetIsReported) {
   StorageOptions options = SmallOptions();
   options.flushing_queue_length = 4;
   options.value_separation_bytes_min = 1 << 20;
@@ -327,7 +327,7 @@ TEST(LogDamage, ASegmentMissingAmongThoseThatAreNotListedYetIsTold) {
   EXPECT_NE(opened.message().find("missing"), std::string::npos) << opened.ToString();
 }
 
-TEST(LogDamage, AnEarlierUseOfAListedSegmentIsTold) {
+TEST(LogDamage, AnEarlierUseOfAListedSegmentIsReported) {
   TestDb test(SmallOptions());
   ASSERT_TRUE(test.Open().ok());
   ASSERT_TRUE(test->Put("first", "1").ok());

@@ -150,11 +150,11 @@ class DbFailedSync : public ::testing::Test {
   }
 };
 
-TEST_F(DbFailedSync, OfAnEarlierProgramIsMadeGoodByASyncThatReturnsOk) { RunAll(WalMode::kOn); }
+TEST_F(DbFailedSync, ASyncRepairsTheFailedSyncOfAnEarlierProgram) { RunAll(WalMode::kOn); }
 
-TEST_F(DbFailedSync, OfAnEarlierProgramIsMadeGoodByASyncedWrite) { RunAll(WalMode::kSync); }
+TEST_F(DbFailedSync, ASyncedWriteRepairsTheFailedSyncOfAnEarlierProgram) { RunAll(WalMode::kSync); }
 
-TEST_F(DbFailedSync, OfTwoEarlierProgramsIsMadeGoodByASyncThatReturnsOk) {
+TEST_F(DbFailedSync, ASyncRepairsTheFailedSyncsOfTwoEarlierPrograms) {
   const auto runs = static_cast<uint64_t>(test::ScaledCount(300));
   for (uint64_t run = 0; run < runs && !HasFatalFailure(); ++run) {
     SCOPED_TRACE(run);
@@ -167,7 +167,7 @@ TEST_F(DbFailedSync, OfTwoEarlierProgramsIsMadeGoodByASyncThatReturnsOk) {
 }
 
 // The manifest of the next program lists the segments that it found: their headers must be there.
-TEST_F(DbFailedSync, OfALogHeaderLeavesADatabaseThatOpens) {
+TEST_F(DbFailedSync, AFailedSyncOfALogHeaderLeavesADatabaseThatOpens) {
   constexpr int kTwoSegments = 700;
   const auto runs = static_cast<uint64_t>(test::ScaledCount(30));
   for (uint64_t run = 0; run < runs && !HasFatalFailure(); ++run) {

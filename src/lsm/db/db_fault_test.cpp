@@ -371,7 +371,7 @@ TEST(Faults, AFailureInTheBackgroundTurnsWritesOffAndReadsGoOn) {
   EXPECT_TRUE((*db)->Put("b", "2").ok());
 }
 
-TEST(Faults, WhoeverWaitsForTheBackgroundIsToldThatItFailed) {
+TEST(Faults, AWaitForTheBackgroundReportsThatItFailed) {
   const FaultyMachine machine;
   const Result<std::unique_ptr<Db>> db = machine.Open(SmallOptions());
   ASSERT_OK(db.status());

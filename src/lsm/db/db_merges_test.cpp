@@ -149,14 +149,14 @@ class ALargeValue : public testing::Test {
 };
 
 // Else the databases of a program would stand still, and none could be closed, until it is copied.
-TEST_F(ALargeValue, HoldsUpNobodyWhileItIsStored) {
+TEST_F(ALargeValue, HoldsUpNoThreadWhileItIsStored) {
   std::future<Status> put = PutHalf();
   EXPECT_TRUE(NoGuardIsHeld());
   holds_.write.LetGo();
   EXPECT_OK(put.get());
 }
 
-TEST_F(ALargeValue, HoldsUpNobodyWhileItIsRead) {
+TEST_F(ALargeValue, HoldsUpNoThreadWhileItIsRead) {
   ASSERT_OK(test_->Put("large", value_));
   std::string got;
   const BufferAllocator place = [&got](size_t size) {
@@ -172,7 +172,7 @@ TEST_F(ALargeValue, HoldsUpNobodyWhileItIsRead) {
 }
 
 // Nor does who waits for the key that it updates.
-TEST(AnUpdate, HoldsUpNobodyWhileItsFunctionRuns) {
+TEST(AnUpdate, HoldsUpNoThreadWhileItsFunctionRuns) {
   TestDb test(SmallOptions(), /*threads=*/1);
   ASSERT_OK(test.Open());
   ASSERT_OK(test->Put("key", "1"));
@@ -294,7 +294,7 @@ TEST(MergeWithoutRoom, IsTriedAgainOnceThereIsMoreRoom) {
 }
 
 // What is left in a segment does not fit elsewhere: tables are merged all the same.
-TEST(MergeWithoutRoom, OfValuesLeavesTablesTheirTurn) {
+TEST(MergeWithoutRoom, AMergeOfValuesLeavesTablesTheirTurn) {
   constexpr int kFlushes = 60;
   StorageOptions options = SmallOptions();
   options.value_segment_bytes = 4 << 20;

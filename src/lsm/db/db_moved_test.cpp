@@ -138,7 +138,7 @@ TEST_F(DbMoved, AMergeTakesNothingFromTheOther) {
   ExpectWholeAfterCrash("b");
 }
 
-TEST_F(DbMoved, WhatIsUnreachableIsNotRemovedFromTheOther) {
+TEST_F(DbMoved, UnreachableFilesAreNotRemovedFromTheOtherDatabase) {
   Fill(*ours_, "a", 1000);
   EXPECT_OK(ours_->Flush());
   std::unique_ptr<engine::Iterator> reads_old = ours_->NewIterator({});
@@ -242,7 +242,7 @@ TEST_F(DbMoved, WithoutADirectoryTheNextFlushSaysSo) {
 }
 
 // Those of a writer that lost the directory between its look at it and its creation of the file.
-TEST_F(DbMoved, StrayFilesStopNobody) {
+TEST_F(DbMoved, StrayFilesStopNoWriter) {
   for (int i = 0; i < 20; ++i) {
     for (const std::string& name :
          {TableName(static_cast<uint64_t>(i)), LogSegmentName(i),

@@ -103,7 +103,7 @@ TEST_F(DbTest, AValueThatFitsNoMemTableIsSeparatedWhateverTheThreshold) {
   EXPECT_GT(test_->Statistics().value_segment_bytes, 0u);
 }
 
-TEST_F(DbTest, AnUpdateFunctionRunsOnceWhereNobodyElseWritesTheKey) {
+TEST_F(DbTest, AnUpdateFunctionRunsOnceIfNoOtherCallWritesTheKey) {
   constexpr int kUpdates = 2000;
   int runs = 0;
   for (int i = 0; i < kUpdates; ++i) {
@@ -337,7 +337,7 @@ TEST_F(DbTest, WithoutALogAClosedDatabaseIsComplete) {
   EXPECT_EQ(Get("c"), "3");
 }
 
-TEST_F(DbTest, ASecondOpenerIsToldWhoHasIt) {
+TEST_F(DbTest, ASecondOpenNamesTheHolder) {
   engine::EngineEnvironment other = test_.environment();
   other.holder = "node7 pid 12 job 99";
   const Status busy =

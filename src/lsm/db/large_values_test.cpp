@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Caches, ALargeValueBesideItsKey,
                                          BesideItsKey{SearchMode::kTagged, 4 << 20},
                                          BesideItsKey{SearchMode::kSequential, 4 << 20}));
 
-TEST_P(ALargeValueBesideItsKey, HoldsUpNobodyWhileItIsRead) {
+TEST_P(ALargeValueBesideItsKey, HoldsUpNoThreadWhileItIsRead) {
   for (const bool flushed : {false, true}) {
     for (const bool cached : {false, true}) {
       SCOPED_TRACE(std::string(flushed ? "table" : "MemTable") + (cached ? ", cached" : ""));
@@ -84,7 +84,7 @@ TEST_P(ALargeValueBesideItsKey, HoldsUpNobodyWhileItIsRead) {
   }
 }
 
-TEST_P(ALargeValueBesideItsKey, HoldsUpNobodyWhileItIsReadFromMemory) {
+TEST_P(ALargeValueBesideItsKey, HoldsUpNoThreadWhileItIsReadFromMemory) {
   PutAndFlush(false);
   std::string got;
   bool decided = false;
@@ -109,7 +109,7 @@ TEST_P(ALargeValueBesideItsKey, IsUpdated) {
   }
 }
 
-TEST_P(ALargeValueBesideItsKey, HoldsUpNobodyWhileAReaderReadsIt) {
+TEST_P(ALargeValueBesideItsKey, HoldsUpNoThreadWhileAReaderReadsIt) {
   for (const bool flushed : {false, true}) {
     SCOPED_TRACE(flushed ? "table" : "log");
     PutAndFlush(flushed);
@@ -127,7 +127,7 @@ TEST_P(ALargeValueBesideItsKey, HoldsUpNobodyWhileAReaderReadsIt) {
 }
 
 // Of a neighbour, through shared memory and files; also one that is apart from its key.
-TEST_P(ALargeValueBesideItsKey, HoldsUpNobodyWhileANeighbourReadsIt) {
+TEST_P(ALargeValueBesideItsKey, HoldsUpNoThreadWhileANeighbourReadsIt) {
   if (QUIRE_THREAD_SANITIZER) GTEST_SKIP() << "two mappings are one memory";
   const auto reader =
       OpenPeerReader(test_.fs(), {"/db", test_->region_name(), test_->region_bytes()},

@@ -49,7 +49,7 @@ TEST_F(LateTables, AreOpenedWhereTheyAreReadFirst) {
   EXPECT_EQ(opened_.size(), 2u);
 }
 
-TEST_F(LateTables, WithTombstonesOfRangesAreOpenedAtOnce) {
+TEST_F(LateTables, TablesWithRangeTombstonesAreOpenedAtOnce) {
   ASSERT_OK(test_.Open());
   ASSERT_OK(test_->DeleteRange(Key(0), Key(kKeys / 2)));
   ASSERT_OK(test_->Flush());
@@ -64,7 +64,7 @@ TEST_F(LateTables, WithTombstonesOfRangesAreOpenedAtOnce) {
   EXPECT_EQ(iterator->key(), Key(kKeys / 2));
 }
 
-TEST_F(LateTables, ThatCannotBeOpenedSaySoUntilTheyCan) {
+TEST_F(LateTables, TablesThatCannotBeOpenedFailReadsUntilTheyCan) {
   ASSERT_OK(test_.Open());
   std::string value;
   watched_->FailAt(io::kFaultOpen, 1, UINT64_MAX, Code::kIo);
@@ -82,7 +82,7 @@ TEST_F(LateTables, ThatCannotBeOpenedSaySoUntilTheyCan) {
   EXPECT_EQ(iterator->key(), Key(0));
 }
 
-TEST_F(LateTables, OfWhichARunHasOneMayBeTriedAgain) {
+TEST_F(LateTables, AFailedOpenOfTheOnlyTableOfARunMayBeRetried) {
   TestDb small{SmallOptions()};
   ASSERT_OK(small.Open());
   ASSERT_OK(small->Put(Key(0), value_));
@@ -102,7 +102,7 @@ TEST_F(LateTables, OfWhichARunHasOneMayBeTriedAgain) {
   small.Close();
 }
 
-TEST_F(LateTables, AreOpenedOnceByAllWhoReadThemFirst) {
+TEST_F(LateTables, AreOpenedOnceByConcurrentFirstReaders) {
   ASSERT_OK(test_.Open());
   std::vector<std::thread> readers;
   for (int reader = 0; reader < 4; ++reader) {
@@ -113,7 +113,7 @@ TEST_F(LateTables, AreOpenedOnceByAllWhoReadThemFirst) {
   for (std::thread& reader : readers) reader.join();
 }
 
-TEST_F(LateTables, ThatCannotBeOpenedFailAMergeAndStay) {
+TEST_F(LateTables, TablesThatCannotBeOpenedFailAMergeAndStay) {
   ASSERT_OK(test_.Open());
   ASSERT_OK(test_->Put(Key(0), "newer"));
   ASSERT_OK(test_->Flush());
@@ -127,7 +127,7 @@ TEST_F(LateTables, ThatCannotBeOpenedFailAMergeAndStay) {
   EXPECT_EQ(GetText(test_.db(), Key(kKeys - 1)), value_);
 }
 
-TEST_F(LateTables, ThatVanishAreDamageAndNotAbsentKeys) {
+TEST_F(LateTables, TablesThatVanishAreDamageAndNotAbsentKeys) {
   ASSERT_OK(test_.Open());
   const auto files = test_.fs().List("/db");
   ASSERT_OK(files.status());

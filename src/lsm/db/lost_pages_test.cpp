@@ -51,7 +51,7 @@ class LostPages : public ::testing::Test {
   std::unique_ptr<Db> db_;
 };
 
-TEST_F(LostPages, OfALogAreAnErrorOfTheOpening) {
+TEST_F(LostPages, LostPagesOfALogFailTheOpen) {
   ASSERT_NO_FATAL_FAILURE(LeaveALog());
   for (const uint64_t bytes : {0, 4096, 40'000, 400'000}) {
     fs_.Shorten(kLog, bytes);
@@ -95,7 +95,7 @@ class LostValues : public ::testing::Test {
   std::unique_ptr<ValueLog> log_;
 };
 
-TEST_F(LostValues, OfALargeValueThatIsCheckedAreAnError) {
+TEST_F(LostValues, LostPagesOfALargeValueFailItsCheck) {
   const std::string value(3'500'000, 'v');
   const log::ValueRef ref = Append(value);
   Reopen(ref.segment_id);
@@ -107,7 +107,7 @@ TEST_F(LostValues, OfALargeValueThatIsCheckedAreAnError) {
   EXPECT_EQ(log_->Check(ref).code(), Code::kCorruption);
 }
 
-TEST_F(LostValues, OfTheActiveSegmentAreAnErrorOfTheGet) {
+TEST_F(LostValues, LostPagesOfTheActiveSegmentFailTheGet) {
   const std::string value(20'000, 'v');
   log::ValueRef ref = Append(value);
   for (int i = 0; i < 4; ++i) ref = Append(value);

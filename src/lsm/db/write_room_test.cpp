@@ -228,7 +228,7 @@ class FastWriter final : public base::SyncPointListener {
 
 // Iterators pin every MemTable of the pool. The write stops at once; gone on with, it gets memory
 // outside of the pool.
-TEST(WriteBesideIterators, ThatMustNotWaitStops) {
+TEST(WriteBesideIterators, AWriteThatMustNotWaitStops) {
   TestDb test(SmallOptions(), 1);
   ASSERT_OK(test.Open());
   std::vector<std::unique_ptr<engine::Iterator>> held;

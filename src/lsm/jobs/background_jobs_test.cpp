@@ -88,7 +88,7 @@ TEST_F(BackgroundJobsTest, WithoutMemoryEndTheWaitWithAShortageAndNoWrites) {
   EXPECT_OK(health_.shortage());
 }
 
-TEST_F(BackgroundJobsTest, ThatAreQueuedAreOverWhenCloseReturns) {
+TEST_F(BackgroundJobsTest, QueuedJobsAreOverWhenCloseReturns) {
   jobs_.Add({[] { return true; },
              [this] {
                const std::lock_guard<std::mutex> lock(mutex_);

@@ -75,7 +75,7 @@ TEST(MemTable, KeysAndValuesOfAnySizeAndByteAreKept) {
   EXPECT_EQ(Get(*table, "empty").value, "");
 }
 
-TEST(MemTable, ReferencesAndTombstonesAreTold) {
+TEST(MemTable, ReferencesAndTombstonesAreReturned) {
   Holder table;
   ASSERT_TRUE(table->Add({RecordType::kValueRef, "ref", std::string(32, 'r')}, nullptr));
   ASSERT_TRUE(table->Add({RecordType::kDelete, "gone", {}}, nullptr));
@@ -101,7 +101,7 @@ TEST(MemTable, ARangeTombstoneHidesWhatIsOlderInItsRangeAlsoWhatIsElsewhere) {
   EXPECT_EQ(table->CoveringTombstone("c", lsn - 1), 0u);
 }
 
-TEST(MemTable, IsFullForEverybodyOnceARecordDidNotFit) {
+TEST(MemTable, IsFullForAllWritersOnceARecordDidNotFit) {
   Holder table(1 << 16);
   const std::string big(10'000, 'v');
   int count = 0;

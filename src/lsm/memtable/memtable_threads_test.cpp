@@ -329,7 +329,7 @@ TEST(MemTable, AThreadNamesItsOwnLastRecordHoweverManyThreadsThereAre) {
 }
 
 // Two threads by turns, each of which also writes for itself.
-TEST(MemTable, WhatThreadsWriteForAnotherNamesThatWritersLastRecord) {
+TEST(MemTable, ARecordForAnotherWriterNamesThatWritersLastRecord) {
   for (const bool mine : {false, true}) {
     Holder table;
     engine::Writer other;

@@ -90,7 +90,7 @@ TEST_F(PartVerifiers, FindTheDamageThatAReaderOfEverythingFinds) {
   EXPECT_GT(harmless, 20) << "dead values, and a header page that is mostly empty";
 }
 
-TEST_F(PartVerifiers, TakeASegmentWithPlacesThatNobodyFilled) {
+TEST_F(PartVerifiers, AcceptASegmentWithUnusedPlaces) {
   for (const engine::Capture::File& file : capture_->files()) {
     if (file.name[0] == 't') continue;
     ASSERT_OK(fs().Damage(CopyOf(file), [](std::string* bytes) { bytes->append(4096, '\0'); }));

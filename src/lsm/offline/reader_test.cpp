@@ -177,7 +177,7 @@ TEST(Reader, AgreesWithAModelAfterEveryFlushAndClose) {
   }
 }
 
-TEST(Reader, TellsADeletedKeyFromOneThatIsNowhere) {
+TEST(Reader, ADeletedKeyDiffersFromAnAbsentOne) {
   TestDb test(SmallOptions());
   ASSERT_OK(test.Open());
   ASSERT_OK(test->Put("a", "1"));
@@ -254,7 +254,7 @@ StorageOptions OptionsOfALargeLog() {
   return options;
 }
 
-TEST(Reader, OfALogTakesMemoryForItsPairs) {
+TEST(Reader, AReaderOfALogTakesMemoryForItsPairs) {
   if (QUIRE_ADDRESS_SANITIZER || QUIRE_THREAD_SANITIZER) {
     GTEST_SKIP() << "a sanitizer's own memory is not Quire's";
   }
@@ -279,7 +279,7 @@ TEST(Reader, OfALogTakesMemoryForItsPairs) {
 }
 
 // Behind what may have been reserved lies nothing of this boot.
-TEST(Reader, OfALogOfThisBootReadsNoFurtherThanItsRecordsMayReach) {
+TEST(Reader, ALogOfThisBootIsReadNoFurtherThanItsRecordsMayReach) {
   class CountedFile : public io::ForwardingFile {
    public:
     CountedFile(std::unique_ptr<io::File> base, uint64_t* bytes)
@@ -426,7 +426,7 @@ TEST(Reader, FindsAFlippedByteInATableAndInAValue) {
   }
 }
 
-TEST(Reader, TellsHowFarVerifyingIs) {
+TEST(Reader, VerifyReportsItsProgress) {
   TestDb test(SmallOptions());
   base::Random random(11);
   Model model;
@@ -444,7 +444,7 @@ TEST(Reader, TellsHowFarVerifyingIs) {
   EXPECT_EQ(last, in_all);
 }
 
-TEST(Reader, WhereNoDatabaseIsItSaysSo) {
+TEST(Reader, OpenReportsThatThereIsNoDatabase) {
   TestDb test(SmallOptions());
   EXPECT_CODE(OpenStatus(test.fs()), Code::kNotFound);
   ASSERT_OK(test.fs().MakeDirectory("/db"));
@@ -456,7 +456,7 @@ TEST(Reader, WhereNoDatabaseIsItSaysSo) {
   EXPECT_CODE(reader->Newer().status(), Code::kNotFound);
 }
 
-TEST(Reader, ADatabaseMadeAnewInTheSamePlaceIsAnother) {
+TEST(Reader, ARecreatedDatabaseInTheSamePlaceIsAnother) {
   TestDb test(SmallOptions());
   std::shared_ptr<Reader> reader;
   for (const char letter : {'a', 'b'}) {

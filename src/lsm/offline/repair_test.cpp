@@ -325,7 +325,7 @@ TEST_F(RepairTest, AMissingTableIsNamed) {
   Close();
 }
 
-TEST_F(RepairTest, OfADamagedLogAllOtherRecordsAreSaved) {
+TEST_F(RepairTest, AllOtherRecordsOfADamagedLogAreSaved) {
   Fill();
   const uint64_t slot = ReadManifest(fs_, database_)->log_segments.back().pool_slot;
   const std::string name = LogSegmentName(static_cast<int>(slot));
@@ -570,7 +570,7 @@ TEST_F(RepairTest, EverythingDamagedAtOnce) {
   Close();
 }
 
-TEST_F(RepairTest, RefusesWhatSomebodyHasOpen) {
+TEST_F(RepairTest, RefusesADatabaseThatIsOpen) {
   Fill();
   ASSERT_OK(Open());
   EXPECT_CODE(Run(true).status(), Code::kBusy);

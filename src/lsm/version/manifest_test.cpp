@@ -221,7 +221,7 @@ TEST(Manifest, ParsesNamesExactly) {
   }
 }
 
-TEST(Manifest, OfACopyIsAnotherStoresAndElseTheSame) {
+TEST(Manifest, ACopyDiffersInItsStoreIdAlone) {
   const std::unique_ptr<io::SimFileSystem> fs = io::NewSimFileSystem();
   ASSERT_TRUE(fs->MakeDirectory("/db").ok());
   const Manifest manifest = SomeManifest();

@@ -148,7 +148,7 @@ TEST_F(ValueLogTest, TheNextSegmentIsMadeInTheBackgroundAndNeverMoreThanOne) {
   EXPECT_EQ(Files().size(), 2u) << "what was made in vain is gone";
 }
 
-TEST_F(ValueLogTest, SegmentsTellWhatIsInThemAndWhatIsSealed) {
+TEST_F(ValueLogTest, SegmentsReportTheirBytesAndWhetherTheyAreSealed) {
   const std::string value(100'000, 'v');
   for (int i = 0; i < 3; ++i) Append("k", value);  // two fit
   const auto infos = log_->Segments();
@@ -290,7 +290,7 @@ TEST_F(ValueLogTest, SegmentsOfAnEarlierOpenAreReadAndCounted) {
             Code::kInvalidArgument);
 }
 
-TEST_F(ValueLogTest, WhatWasSyncedSurvivesAPowerLoss) {
+TEST_F(ValueLogTest, SyncedValuesSurviveAPowerLoss) {
   size_t lost = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Fresh();
@@ -501,7 +501,7 @@ TEST(SharedRegion, IsAttachedByNameWithTheOwnersLayout) {
   }
 }
 
-TEST(SharedRegion, WhatIsNoRegionIsRefused) {
+TEST(SharedRegion, MemoryThatIsNoRegionIsRefused) {
   const auto memory = *io::SharedMemory::Create(1 << 20);
   EXPECT_EQ(SharedRegion::Attach(memory->name(), 1 << 20).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(SharedRegion::Attach(memory->name(), 100).status().code(), Code::kInvalidArgument);

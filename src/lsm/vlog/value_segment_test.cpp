@@ -55,7 +55,7 @@ class ValueSegmentTest : public ::testing::Test {
   std::shared_ptr<ValueSegment> segment_;
 };
 
-TEST_F(ValueSegmentTest, EveryPieceIsTouchedOnceWhoeverAsks) {
+TEST_F(ValueSegmentTest, EveryPieceIsTouchedOnceByConcurrentThreads) {
   std::atomic<uint64_t> count{0};
   {
     std::vector<std::jthread> threads;
@@ -66,7 +66,7 @@ TEST_F(ValueSegmentTest, EveryPieceIsTouchedOnceWhoeverAsks) {
   EXPECT_EQ(count, kPieces);
 }
 
-TEST_F(ValueSegmentTest, AWriterTouchesAPieceThatNobodyTouchedBefore) {
+TEST_F(ValueSegmentTest, AWriterTouchesAPieceThatNoThreadTouchedBefore) {
   const std::string value(1000, 'v');
   for (int i = 0; i < 10; ++i) Store(value);
   EXPECT_EQ(PiecesLeft(), kPieces - 1) << "one piece for ten values";

@@ -11,7 +11,7 @@ uint64_t Blocks(const std::string& bytes) {
   return (bytes.size() + kBlockBytes - 1) / kBlockBytes;
 }
 
-TEST(BlockHashes, TellEveryBlockWhoseHashIsNotKept) {
+TEST(BlockHashes, ReportEveryBlockWhoseHashIsNotKept) {
   const std::string bytes(100 * kBlockBytes + 1, 'a');
   BlockHashes hashes(bytes.data(), bytes.size());
   BlockSet changed(Blocks(bytes));
@@ -29,7 +29,7 @@ TEST(BlockHashes, TellEveryBlockWhoseHashIsNotKept) {
   EXPECT_EQ(changed.count(), 3u);
 }
 
-TEST(BlockHashes, TellEachChangedByte) {
+TEST(BlockHashes, ReportTheBlockOfEachChangedByte) {
   for (const size_t size : {size_t{1}, size_t{255}, size_t{256}, size_t{257}, size_t{20000}}) {
     std::string bytes(size, 'a');
     BlockHashes hashes(bytes.data(), bytes.size());

@@ -19,7 +19,7 @@ namespace {
 
 const uint64_t kPage = io::PageBytes();
 
-TEST(Tracker, AnAuditFindsWhatNobodyNotedAndMarkDirtyTellsIt) {
+TEST(Tracker, AnAuditFindsUnnotedChangesAndMarkDirtyReportsThem) {
   for (const auto& [deltas, kind] : {std::pair(StreamDeltas::kWatch, io::WatchKind::kKernel),
                                      std::pair(StreamDeltas::kProtect, io::WatchKind::kProtect)}) {
     if (!io::FirstStoreNs(kind).ok()) continue;
@@ -72,7 +72,7 @@ TEST(Tracker, MarksBeyondTheEndAreLeftOut) {
   }
 }
 
-TEST(Tracker, WhereEverythingChangesNothingIsTracked) {
+TEST(Tracker, NothingIsTrackedIfEverythingChanges) {
   TrackedObject object(1024 * kPage, StreamDeltas::kAuto);
   for (int step = 0; step < 100; ++step) {
     for (uint64_t at = 0; at < object.bytes(); at += kBlockBytes) Change(object.data() + at);
@@ -81,7 +81,7 @@ TEST(Tracker, WhereEverythingChangesNothingIsTracked) {
   }
 }
 
-TEST(Tracker, WhereLittleChangesLittleIsTold) {
+TEST(Tracker, LittleIsCopiedIfLittleChanges) {
   constexpr uint64_t kPatchBytes = 64 << 10;
   TrackedObject object(256 * kPatchBytes, StreamDeltas::kAuto);
   base::Random random(1);
@@ -130,7 +130,7 @@ TEST(Tracker, AnObjectThatRestsAndChangesByTurnsIsFollowedExactly) {
 }
 
 // What was known before nothing tracked it is not believed after.
-TEST(Tracker, AChangeBetweenVersionsThatWereNotStoredIsToldWhenItIsTakenBack) {
+TEST(Tracker, AChangeBetweenUnstoredVersionsIsReportedWhenItIsTakenBack) {
   for (const uint64_t first_changed : {0, 1000}) {
     TrackedObject object(256 * kPage, StreamDeltas::kAuto, true);
     for (int step = 0; step < 200 && object.mechanism() == "whole"; ++step) {
@@ -155,7 +155,7 @@ TEST(Tracker, AChangeBetweenVersionsThatWereNotStoredIsToldWhenItIsTakenBack) {
   }
 }
 
-TEST(Tracker, ScatteredBlocksAreToldWithoutTheirPages) {
+TEST(Tracker, ScatteredBlocksAreCopiedWithoutTheirPages) {
   TrackedObject object(4096 * kPage, StreamDeltas::kAuto);
   uint64_t copied = 0;
   constexpr uint64_t kChanged = 40;
@@ -206,7 +206,7 @@ class StreamAudit : public ::testing::TestWithParam<StreamDeltas> {
   std::unique_ptr<StreamWriter> writer_;
 };
 
-TEST_P(StreamAudit, OfASnapshotStoresNothingWhereAWriteWasNotNoted) {
+TEST_P(StreamAudit, ASnapshotStoresNothingIfAWriteWasNotNoted) {
   const StreamStatistics before = writer_->Statistics();
   Change(memory_.here() + kPage);
   Change(memory_.there() + 9 * kPage + 600);
@@ -297,7 +297,7 @@ class StreamContent : public ::testing::Test {
   StreamMachine machine_;
 };
 
-TEST_F(StreamContent, ThatIsNotWhatItWasIsNotRead) {
+TEST_F(StreamContent, AVersionWithTheWrongHashIsNotRead) {
   const std::string first = BytesOf("key", 1, kBytes);
   std::string second = first;
   second.replace(256, 256, BytesOf("key", 2, 256));
@@ -322,7 +322,7 @@ TEST_F(StreamContent, ThatIsNotWhatItWasIsNotRead) {
   EXPECT_CODE((*writer)->Restore(3), Code::kCorruption);
 }
 
-TEST_F(StreamContent, OfAWholeVersionThatIsNotWhatItWasIsNotRead) {
+TEST_F(StreamContent, AWholeVersionWithTheWrongHashIsNotRead) {
   const std::string first = BytesOf("key", 1, kBytes);
   Append(1, {first}, false, DataHash(first) + 1);
   std::string bytes;

@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Mechanisms, TrackerTest,
                                            StreamDeltas::kProtect, StreamDeltas::kWatch),
                          [](const auto& deltas) { return NameOf(deltas.param); });
 
-TEST_P(TrackerTest, TellsAllFirstAndThenTheBlocksThatChanged) {
+TEST_P(TrackerTest, ReportsAllBlocksFirstAndThenThoseThatChanged) {
   TrackedObject object(20 * kPage + 300, GetParam());
   EXPECT_TRUE(object.DetectChanges().all);
   EXPECT_TRUE(object.DetectChanges().all);
@@ -168,7 +168,7 @@ TEST_P(TrackerTest, FollowsRandomStepsExactly) {
   }
 }
 
-TEST_P(TrackerTest, TellsWhatThreadsWroteAtOnce) {
+TEST_P(TrackerTest, ReportsTheBlocksThatThreadsWroteAtOnce) {
   TrackedObject object(64 * kPage, GetParam());
   for (int step = 0; step < 10; ++step) {
     std::vector<std::thread> threads;

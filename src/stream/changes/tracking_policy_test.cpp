@@ -74,7 +74,7 @@ class SteppedPolicy {
   double whole_ns_ = 0;
 };
 
-TEST(TrackingPolicy, WhereEverythingChangesItStoresWholeAndAsksEverMoreRarely) {
+TEST(TrackingPolicy, StoresWholeVersionsAndProbesRarelyIfEverythingChanges) {
   SteppedPolicy run({}, 64 << 20);
   run.Steps(100, {1, 1, 1});
   EXPECT_EQ(run.method(), Method::kWhole);
@@ -98,7 +98,7 @@ TEST(TrackingPolicy, IsNeverMuchDearerThanStoringWhole) {
   }
 }
 
-TEST(TrackingPolicy, WhereLittleChangesItWatchesPages) {
+TEST(TrackingPolicy, WatchesPagesIfLittleChanges) {
   for (const double share : {0.01, 0.02, 0.05}) {
     SteppedPolicy run({}, 64 << 20);
     run.Steps(100, {share, share, share});
@@ -107,7 +107,7 @@ TEST(TrackingPolicy, WhereLittleChangesItWatchesPages) {
   }
 }
 
-TEST(TrackingPolicy, WherePagesAreWrittenInVainItHashesIfThatIsCheaper) {
+TEST(TrackingPolicy, HashesPagesThatAreWrittenInVainIfThatIsCheaper) {
   SteppedPolicy run({1.0, 0.1, 1500}, 64 << 20);
   run.Steps(100, {0.01, 0.01, 1});
   EXPECT_EQ(run.method(), Method::kHash);

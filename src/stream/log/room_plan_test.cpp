@@ -36,7 +36,7 @@ TEST(RoomPlan, NothingIsMovedWhereThereIsRoom) {
   EXPECT_EQ(MovesFor(Log({{900'032, Is::kGone}}, 900'032)), 0u);
 }
 
-TEST(RoomPlan, WhatIsNeededIsMovedBeforeItsRoomIsTaken) {
+TEST(RoomPlan, NeededVersionsAreMovedBeforeTheirRoomIsTaken) {
   // Small versions behind a large one that is needed: there is room for one more, but then none to
   // move the large one.
   const uint64_t large = 300'032;
@@ -56,7 +56,7 @@ TEST(RoomPlan, AnotherOrderMakesRoomWhereThisOneDoesNot) {
   EXPECT_EQ(MovesFor(question), 1u);
 }
 
-TEST(RoomPlan, WhatWouldTakeTheRoomToMoveIsRefused) {
+TEST(RoomPlan, ACommitThatLeavesNoRoomToMoveIsRefused) {
   const uint64_t large = 400'000;  // twice with what is there, and no more
   EXPECT_EQ(MovesFor(Log({{large}, {64'000}}, large)), std::nullopt);
   EXPECT_EQ(MovesFor(Log({{large, Is::kReplaced}}, large)), 0u);
@@ -71,7 +71,7 @@ TEST(RoomPlan, ALargeVersionThatFreesDeltasKeepsItsRoom) {
 
 // Each order that is tried is a copy of the log: of many kept versions all of them take minutes.
 // The last is large: the head moves over all others before that finds no room.
-TEST(RoomPlan, AFullLogIsToldWithoutTryingItsOrders) {
+TEST(RoomPlan, AFullLogIsReportedWithoutTryingItsOrders) {
   constexpr uint64_t kSmall = 1024;
   constexpr uint64_t kLarge = 64 * kSmall;
   std::vector<Commit> kept((kCapacity - 2 * kLarge) / kSmall - 1, Commit{kSmall});
@@ -101,7 +101,7 @@ std::vector<uint64_t> BeforeEnd(std::vector<NeededEntry> entries, uint64_t rest)
   return sizes;
 }
 
-TEST(RoomPlan, WhatIsMovedFillsTheEndOfTheFile) {
+TEST(RoomPlan, MovedVersionsFillTheEndOfTheFile) {
   using Sizes = std::vector<uint64_t>;
   const std::vector<NeededEntry> entries = {{640}, {1280}, {704}};
   EXPECT_EQ(CommitOf(entries), 2688u);
@@ -114,7 +114,7 @@ TEST(RoomPlan, WhatIsMovedFillsTheEndOfTheFile) {
 
 // As a random model found it: if the large version alone leaves the end of the file free, there is
 // no room to move the third commit.
-TEST(RoomPlan, WhatIsSmallGoesBeforeTheEndOfTheFile) {
+TEST(RoomPlan, SmallVersionsGoBeforeTheEndOfTheFile) {
   RoomQuestion question;
   question.capacity = 1 << 20;
   question.head = 110'208;

@@ -32,7 +32,7 @@ TEST(Shape, EveryElementHasItsSizeAndItsName) {
   EXPECT_STREQ(ElementName(ElementType::kUInt8), "uint8");
 }
 
-TEST(Shape, AnElementThatNobodyKnowsHasANameAndASize) {
+TEST(Shape, AnUnknownElementHasANameAndASize) {
   const auto unknown = static_cast<ElementType>(200);
   EXPECT_STREQ(ElementName(unknown), "unknown");
   EXPECT_EQ(ElementBytes(unknown), 1u);
@@ -51,7 +51,7 @@ TEST(Shape, TheProductOfAShapeIsTheObject) {
   EXPECT_THAT(status.message(), HasSubstr("40 bytes is not 2 x 3 of float64 (8 bytes each)"));
 }
 
-TEST(Shape, WhatFitsNoObjectIsRefused) {
+TEST(Shape, AShapeThatFitsNoObjectIsRefused) {
   EXPECT_FALSE(CheckShape(0, {}).ok());
   EXPECT_FALSE(CheckShape(47, {ElementType::kFloat64, {}}).ok());
   EXPECT_FALSE(CheckShape(48, {ElementType::kFloat64, {2, 3, 0}}).ok());

@@ -127,7 +127,7 @@ TEST_F(ArrivingCopyTest, IsNoneOfOtherBytesThanTheAnswers) {
   EXPECT_FALSE(of_another_size.Finish(longer));
 }
 
-TEST_F(ArrivingCopyTest, EndsWhereWhatIsToldFitsNothing) {
+TEST_F(ArrivingCopyTest, EndsIfAReportedArrivalDoesNotFit) {
   const Reservation room = Begin(1);
   const Arrival whole = Come(room, 1, 0, kSize);
   const auto ends = [&](const std::vector<Arrival>& told) {

@@ -179,7 +179,7 @@ TEST_F(RequestQueue, FreesASlotThatWasAbandonedOnceItIsAnswered) {
   EXPECT_EQ(layout_->slots[asked[0].slot].state.load(), static_cast<uint32_t>(SlotState::kFree));
 }
 
-TEST_F(RequestQueue, TellsAReaderThatWaitsWhatHasComeSoFar) {
+TEST_F(RequestQueue, AReaderThatWaitsSeesWhatHasArrivedSoFar) {
   constexpr uint64_t kBytes = 5;
   std::vector<uint64_t> heard;
   std::counting_semaphore<> hears{0};
@@ -225,7 +225,7 @@ TEST_F(RequestQueue, WaitsNoLongerThanTheDeadlineWhereMoreComesWithoutEnd) {
   daemon.join();
 }
 
-TEST_F(RequestQueue, TellsThatTheDaemonHasGone) {
+TEST_F(RequestQueue, ACallFailsOnceTheDaemonHasGone) {
   std::thread reader([this] {
     EXPECT_EQ(client_->Call("x", In(60'000 * kMs)).status().code(), Code::kPeerFailed);
   });
@@ -312,7 +312,7 @@ TEST_F(RequestQueue, BringsAReaderToAnEndWhateverADaemonWrites) {
 }
 
 // What a daemon that is older or newer may hand over.
-TEST(DaemonClient, TellsADaemonOfAnotherVersion) {
+TEST(DaemonClient, ReportsADaemonOfAnotherVersion) {
   const test::TempDirectory place;
   auto listener = io::Socket::ListenLocal(place.path(), kDaemonSocket);
   ASSERT_OK(listener.status());
@@ -337,7 +337,7 @@ TEST(DaemonClient, TellsADaemonOfAnotherVersion) {
 
 // One that accepts nobody, as if by SIGSTOP: first a reader waits for its answer, and then, behind
 // as many as the kernel lets wait, for its connection.
-TEST(DaemonClient, TellsThatAStoppedDaemonDidNotAnswerInTime) {
+TEST(DaemonClient, ReportsThatAStoppedDaemonDidNotAnswerInTime) {
   constexpr uint64_t kTimeoutNs = 100 * kMs;
   constexpr uint64_t kSpareNs = 10'000 * kMs;
   const test::TempDirectory place;

@@ -103,7 +103,7 @@ TEST(Answer, CarriesABodyOrWhatWentWrong) {
   EXPECT_EQ(DecodeAnswer("").status().code(), Code::kCorruption);
 }
 
-TEST(Answer, TellsVersionsWithTheirShapes) {
+TEST(Answer, ContainsVersionsWithTheirShapes) {
   auto fetch = DecodeFetch(EncodeFetch({Version(5), 77}));
   ASSERT_OK(fetch.status());
   EXPECT_EQ(fetch->hash, 77u);

@@ -272,7 +272,7 @@ TEST(BesideModel, ASnapshotThatIsLoadedBeforeTheIndexGivesOlderVersions) {
   EXPECT_TRUE(FaultsOf(order).contains("what is always there was not found"));
 }
 
-TEST(BesideModel, EachSideTellsBeforeItLooks) {
+TEST(BesideModel, EachSidePublishesBeforeItLooks) {
   Order order;
   order.head_before_pins = false;
   EXPECT_TRUE(FaultsOf(order).contains("its bytes may be overwritten"));

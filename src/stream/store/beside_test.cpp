@@ -28,7 +28,7 @@
 namespace quire::stream::beside_test {
 namespace {
 
-TEST(Gate, WhoSleepsIsWokenByWhatIsPublished) {
+TEST(Gate, APublishedSnapshotWakesASleepingReader) {
   constexpr uint64_t kRounds = 200;
   constexpr uint64_t kLongNs = 600'000'000'000;
   const auto fs = io::NewSimFileSystem();
@@ -49,7 +49,7 @@ TEST(Gate, WhoSleepsIsWokenByWhatIsPublished) {
   reader.join();
 }
 
-TEST(Pins, WhoComesTooLateIsToldSo) {
+TEST(Pins, APinThatComesTooLateIsRefused) {
   StreamMachine machine;
   const auto writer = machine.Write(SmallLog(1 << 20));
   ASSERT_OK(writer.status());
@@ -91,7 +91,7 @@ TEST(Pins, AreReleasedOnceByWhatHoldsThemInTheEnd) {
 static_assert(!std::is_copy_constructible_v<Pins::Held>);
 static_assert(!std::is_copy_assignable_v<Pins::Held>);
 
-TEST(Pins, OfAReaderThatDiedHoldNothingUp) {
+TEST(Pins, PinsOfADeadReaderHoldNothingUp) {
   StreamMachine machine;
   const Result<std::unique_ptr<StreamWriter>> writer = machine.Write(SmallLog(1 << 20));
   ASSERT_OK(writer.status());
@@ -114,7 +114,7 @@ int InAChild(const std::function<int()>& work) {
   return ended;
 }
 
-TEST(Pins, OfAForkedProgramAreItsOwn) {
+TEST(Pins, AForkedProgramHasPinsOfItsOwn) {
   const test::TempDirectory directory;
   io::FileSystem& fs = io::PosixFileSystem();
   const std::string place = directory / "place";
@@ -150,7 +150,7 @@ TEST(Pins, OfAForkedProgramAreItsOwn) {
 
 // It holds its version, and nothing else: puts go on for as long as there is room, and say then who
 // is in the way.
-TEST(Pins, OfAReaderThatIsStoppedHoldUpNoPutThatHasRoom) {
+TEST(Pins, PinsOfAStoppedReaderHoldUpNoPutThatHasRoom) {
   const test::TempDirectory directory;
   io::FileSystem& fs = io::PosixFileSystem();
   const std::string place = directory / "place";
@@ -254,7 +254,7 @@ TEST_F(IndexTest, AReaderLooksAgainAtWhatWasChangedWhileItRead) {
   EXPECT_EQ(Versions(), (std::vector<uint64_t>{2, 1}));
 }
 
-TEST_F(IndexTest, WhatDoesNotStayMakesRoom) {
+TEST_F(IndexTest, RemovedVersionsMakeRoom) {
   // Also those that do not come in their order have their place.
   for (const uint64_t number : {2, 5, 3, 1}) ASSERT_OK(index_->Add(object_, Ref(number)));
   EXPECT_EQ(Versions(), (std::vector<uint64_t>{5, 3, 2, 1}));
@@ -308,7 +308,7 @@ TEST_F(IndexTest, AnObjectThatComesAmidALookIsNotTakenForAnother) {
 }
 
 // What a reader is told is there can be read, whole, while the writer goes on.
-TEST(Beside, WhatIsPublishedIsThere) {
+TEST(Beside, APublishedSnapshotIsReadable) {
   constexpr uint64_t kObjects = 50;
   constexpr uint64_t kSnapshots = 100;
   constexpr uint64_t kBytes = 300;

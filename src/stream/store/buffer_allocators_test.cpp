@@ -73,7 +73,7 @@ class BufferAllocators : public testing::Test {
   std::vector<std::unique_ptr<StreamReader>> readers_;
 };
 
-TEST_F(BufferAllocators, WhatTheyThrowFailsThatGet) {
+TEST_F(BufferAllocators, AnExceptionFailsTheGetThatCalledIt) {
   for (const auto& reader : readers_) {
     for (const Status& status : GetsInto(
              *reader, [](size_t) -> char* { throw std::runtime_error("no room in the array"); })) {
@@ -216,7 +216,7 @@ TEST_F(BufferAllocators, OneThatBlocksHoldsItsVersionAndNothingElse) {
 }
 
 // It holds nothing: the writer need not wait for it. It copies again, or finds its version gone.
-TEST_F(BufferAllocators, OneOfAReaderThatOnlyLooksHoldsUpNobody) {
+TEST_F(BufferAllocators, OneOfAReaderThatOnlyLooksHoldsUpNoWriter) {
   BlockedGet blocked(*readers_[1]);
   for (uint64_t i = 0; i < 300; ++i) EXPECT_OK(writer_->Put("key").status());
   const Status ended = blocked.End();

@@ -127,7 +127,7 @@ TEST_F(KilledWriter, IsReadWhereThereIsNoMemoryForAnIndexInTheStore) {
   ExpectNewest();
 }
 
-TEST_F(KilledWriter, IsToldOfThoughItsIndexCannotBeMade) {
+TEST_F(KilledWriter, IsReportedThoughItsIndexCannotBeMade) {
   const auto before = Read();
   Kill();
   FillDevice();
@@ -135,7 +135,7 @@ TEST_F(KilledWriter, IsToldOfThoughItsIndexCannotBeMade) {
 }
 
 // The gate says already that what goes is gone; the index does not yet.
-TEST_F(KilledWriter, AmidACollectionLeavesOpenReadersTheVersions) {
+TEST_F(KilledWriter, AWriterKilledInACollectionLeavesOpenReadersTheVersions) {
   const auto pins = Read();
   const auto looks = Read(Access::kLook);
   {

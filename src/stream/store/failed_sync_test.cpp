@@ -107,7 +107,7 @@ class FailedSync : public ::testing::Test {
   uint64_t promised_ = 0;  // the newest version that a Sync that returned OK covers
 };
 
-TEST_F(FailedSync, OfAnEarlierProgramIsMadeGoodByASyncThatReturnsOk) {
+TEST_F(FailedSync, ASyncRepairsTheFailedSyncOfAnEarlierProgram) {
   const auto seeds = static_cast<uint64_t>(test::ScaledCount(4));
   for (const End end : {End::kFinish, End::kLeave, End::kDie}) {
     bool failed = true;
@@ -127,7 +127,7 @@ TEST_F(FailedSync, OfAnEarlierProgramIsMadeGoodByASyncThatReturnsOk) {
   }
 }
 
-TEST_F(FailedSync, OfTwoEarlierProgramsIsMadeGoodByASyncThatReturnsOk) {
+TEST_F(FailedSync, ASyncRepairsTheFailedSyncsOfTwoEarlierPrograms) {
   const auto runs = static_cast<uint64_t>(test::ScaledCount(600));
   for (uint64_t run = 0; run < runs; ++run) {
     SCOPED_TRACE(run);
@@ -142,7 +142,7 @@ TEST_F(FailedSync, OfTwoEarlierProgramsIsMadeGoodByASyncThatReturnsOk) {
 
 // Heads that could not be synced stand in two slots; the third has the one that a loss of power
 // leaves, and may not be written over before one of the others is durable.
-TEST_F(FailedSync, OfTheHeadsOfTwoProgramsLeavesTheHeadThatWasSynced) {
+TEST_F(FailedSync, TwoHeadsThatWereNotSyncedLeaveTheHeadThatWas) {
   const auto runs = static_cast<uint64_t>(test::ScaledCount(600));
   for (uint64_t run = 0; run < runs && !HasFailure(); ++run) {
     SCOPED_TRACE(run);

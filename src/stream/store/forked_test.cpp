@@ -84,7 +84,7 @@ class ForkedPrograms : public testing::Test {
   const std::string place_ = directory_ / "place";
 };
 
-TEST_F(ForkedPrograms, AWriterThatDiedIsToldOfAndFollowedThoughItsChildLives) {
+TEST_F(ForkedPrograms, ADeadWriterIsReportedAndReplacedThoughItsChildLives) {
   const Forked forked([&](const auto& wait) {
     const auto writer = Write();
     if (writer.ok() && Begin(**writer).ok()) wait();

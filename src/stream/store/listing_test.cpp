@@ -52,7 +52,7 @@ TEST_F(Listing, StoresAreDirectoriesWithALog) {
   EXPECT_THAT(*stores, ElementsAre("a", "b"));
 }
 
-TEST_F(Listing, WhatIsNotThereIsNotFound) {
+TEST_F(Listing, AMissingPlaceOrStoreIsNotFound) {
   EXPECT_EQ(ListStores(fs_, place_ / "nowhere").status().code(), Code::kNotFound);
   EXPECT_EQ(ListRanks(fs_, place_.path(), "none").status().code(), Code::kNotFound);
   EXPECT_EQ(ListRanks(fs_, place_.path(), "../none").status().code(), Code::kInvalidArgument);
@@ -92,7 +92,7 @@ TEST_F(Listing, ANameThatLeadsOutOfThePlaceOpensNothing) {
   }
 }
 
-TEST_F(Listing, AStoreThatIsNotThereYetIsTold) {
+TEST_F(Listing, AStoreThatDoesNotExistYetIsReported) {
   ::unsetenv("QUIRE_STREAMD");
   ::unsetenv("QUIRE_STREAMD_METADATA");
   const Status here = OpenReader(fs_, place_.path(), "temp", 0, {.remote = false}).status();

@@ -172,7 +172,7 @@ TEST_F(LogOrder, ALapThatIsOverwrittenNeverComesBack) {
 
 // As a part does with what is kept and stands at the head: it is appended again, the head moves
 // over where it was, and that is written over.
-TEST_F(LogOrder, WhatIsKeptIsThereInEveryOrderWhileItMoves) {
+TEST_F(LogOrder, AKeptVersionSurvivesEveryOrderOfStoresWhileItMoves) {
   constexpr uint64_t kKept = 1;
   Append(kKept, 2500);
   uint64_t version = kKept;

@@ -73,7 +73,7 @@ TEST_F(LostPages, AreAnErrorOfWhatReadsThem) {
 }
 
 // One page, as a bad sector is.
-TEST_F(LostPages, AmidDataAreAnErrorOfTheGet) {
+TEST_F(LostPages, LostPagesAmidDataFailTheGet) {
   auto reader = OpenLocalReader(fs_, place_, "store", 0);
   ASSERT_OK(reader.status());
   const auto view = (*reader)->View("x", kVersions);

@@ -122,7 +122,7 @@ class KilledTwice {
   StreamMachine machine_;
 };
 
-TEST(LostPower, AmidTheSecondOpeningAfterAKillLeavesWhatWasSynced) {
+TEST(LostPower, APowerLossInTheSecondOpenAfterAKillLeavesWhatWasSynced) {
   constexpr uint64_t kSteps = 9;  // of an opening, until its first heads are stored and synced
   constexpr uint64_t kSeeds = 40;
   for (uint64_t run = 0; run < kSteps * kSteps * kSeeds; ++run) {
@@ -190,7 +190,7 @@ std::vector<uint64_t> PutRarelyAndOften(StreamWriter* writer, uint64_t seed) {
 
 // The head says that records before it are not needed, since others stand behind it. The device may
 // have the head and lack the others.
-TEST(LostPower, OfALogThatWasNeverSyncedLeavesNoOlderVersionAsTheStateAtASnapshot) {
+TEST(LostPower, ALogThatWasNeverSyncedShowsNoOlderVersionAtASnapshot) {
   int partly = 0;
   for (uint64_t seed = 1; seed <= 1000 && !HasFailure(); ++seed) {
     StreamMachine machine;

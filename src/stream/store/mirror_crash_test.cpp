@@ -135,10 +135,10 @@ void CrashEverywhere(io::CrashKind kind) {
   EXPECT_GT(found, 0u);
 }
 
-TEST(MirrorCrash, OfTheProcessLeavesNoBytesThatWereNotFetched) {
+TEST(MirrorCrash, AProcessCrashLeavesNoBytesThatWereNotFetched) {
   CrashEverywhere(io::CrashKind::kProcess);
 }
-TEST(MirrorCrash, OfThePowerLeavesNoBytesThatWereNotFetched) {
+TEST(MirrorCrash, APowerLossLeavesNoBytesThatWereNotFetched) {
   CrashEverywhere(io::CrashKind::kPower);
 }
 

@@ -83,7 +83,7 @@ TEST_F(MirrorTest, ReplacesAVersionOfAnotherStoreAlsoWhileItIsViewed) {
 }
 
 // The source is whole: what the mirror had is fetched again.
-TEST_F(MirrorTest, IsMadeAnewIfItIsDamaged) {
+TEST_F(MirrorTest, IsRecreatedIfItIsDamaged) {
   ASSERT_OK(Fetch(1, BytesOf("T", 1, kSize), 1));
   ASSERT_OK(Fetch(2, BytesOf("T", 2, kSize), 2));
   auto reader = machine_.Read();
@@ -99,7 +99,7 @@ TEST_F(MirrorTest, IsMadeAnewIfItIsDamaged) {
   EXPECT_TRUE(Got(1) == BytesOf("T", 1, kSize));
 }
 
-TEST_F(MirrorTest, TakesRoomFromWhatNobodyViewsAndGoesOnForLong) {
+TEST_F(MirrorTest, ReusesTheRoomOfVersionsWithoutViewsForLong) {
   for (uint64_t i = 1; i <= 200; ++i) {
     const uint64_t version = 1 + i % 7;
     const std::string bytes = BytesOf("T", i, kSize);

@@ -57,7 +57,7 @@ class ReaderAlone : public ::testing::Test {
   uint64_t newest_ = 0;
 };
 
-TEST_F(ReaderAlone, KeepsItsViewsAsTheyAreWhoeverWrites) {
+TEST_F(ReaderAlone, KeepsItsViewsUnchangedWhileWritersWrite) {
   const auto view = reader_->View("key", 0);
   ASSERT_OK(view.status());
   const std::string viewed = BytesOf("key", newest_, kBytes);
@@ -139,13 +139,13 @@ class ReaderOfARemovedStore : public ::testing::Test {
   std::unique_ptr<StreamReader> reader_;
 };
 
-TEST_F(ReaderOfARemovedStore, IsToldSo) {
+TEST_F(ReaderOfARemovedStore, ReportsTheRemoval) {
   std::filesystem::remove_all(directory_ / "store");
   ExpectToldSo();
 }
 
 // The gate of the new one has no mark yet.
-TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhileItIsMadeAnew) {
+TEST_F(ReaderOfARemovedStore, ReportsTheRemovalWhileTheStoreIsRecreated) {
   const std::filesystem::path gate = directory_ / "store/gate-0";
   ASSERT_TRUE(std::filesystem::exists(gate));
   const std::string zeros(std::filesystem::file_size(gate), '\0');
@@ -155,7 +155,7 @@ TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhileItIsMadeAnew) {
   ExpectToldSo();
 }
 
-TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhereItWasMadeAnew) {
+TEST_F(ReaderOfARemovedStore, ReportsTheRemovalAfterTheStoreWasRecreated) {
   std::filesystem::remove_all(directory_ / "store");
   const std::unique_ptr<StreamWriter> second = Write();
   ExpectToldSo();
@@ -163,7 +163,7 @@ TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhereItWasMadeAnew) {
   EXPECT_CODE(reader_->Get("key", 0, &bytes), Code::kPeerFailed);
 }
 
-TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhereItsWriterHadFinished) {
+TEST_F(ReaderOfARemovedStore, ReportsTheRemovalAfterTheWriterFinished) {
   ASSERT_OK(first_->Finish());
   EXPECT_CODE(reader_->Wait(1, 600'000).status(), Code::kNotFound);
   std::filesystem::remove_all(directory_ / "store");
@@ -171,7 +171,7 @@ TEST_F(ReaderOfARemovedStore, IsToldSoAlsoWhereItsWriterHadFinished) {
 }
 
 // What has the names of its locks is another store's.
-TEST_F(ReaderOfARemovedStore, KeepsWhatItHoldsWhereItWasMovedAndMadeAnew) {
+TEST_F(ReaderOfARemovedStore, KeepsItsViewsIfTheStoreWasMovedAndRecreated) {
   const auto view = reader_->View("key", 1);
   ASSERT_OK(view.status());
   ASSERT_TRUE((*view)->in_place());

@@ -58,7 +58,7 @@ TEST_F(RefusedStreams, WithoutRoomBesideAnotherRank) {
 }
 
 // A copy, which has no files of locks.
-TEST_F(RefusedStreams, OfADamagedLog) {
+TEST_F(RefusedStreams, ADamagedLogIsRefused) {
   ASSERT_OK(Open());
   for (const std::string& path : Tree()) {
     if (path.ends_with(".lock")) ASSERT_OK(disk_->Unlink(path));
@@ -124,7 +124,7 @@ TEST_F(RefusedPolicies, AtAnySyncLeaveTheFormerOneAndTheEnd) {
   }
 }
 
-TEST_F(RefusedStreams, OfANameThatIsNone) {
+TEST_F(RefusedStreams, InvalidNamesAreRefused) {
   const std::vector<std::string> before = Tree();
   EXPECT_CODE(OpenWriter(*disk_, "/place", "a/b", 0, SmallLog(64 << 10)).status(),
               Code::kInvalidArgument);
@@ -133,7 +133,7 @@ TEST_F(RefusedStreams, OfANameThatIsNone) {
   EXPECT_EQ(Tree(), before);
 }
 
-TEST_F(RefusedStreams, OfAStreamThatIsWritten) {
+TEST_F(RefusedStreams, AStreamThatHasAWriterIsRefused) {
   const auto writer = OpenWriter(*disk_, "/place", "store", 0, SmallLog(64 << 10));
   ASSERT_OK(writer.status());
   const std::vector<std::string> before = Tree();

@@ -216,16 +216,16 @@ void CrashEverywhere(const Crash& crash, uint64_t first = 1, uint64_t stride = 1
   ::testing::Test::RecordProperty("points", static_cast<int>(points));
 }
 
-TEST(StreamCrash, OfTheProcessLosesNoVersionThatWasCommitted) {
+TEST(StreamCrash, AProcessCrashLosesNoVersionThatWasCommitted) {
   CrashEverywhere({io::CrashKind::kProcess, false}, 1, 2);
 }
-TEST(StreamCrash, OfTheProcessLosesNoVersionOnAnotherNode) {
+TEST(StreamCrash, AProcessCrashLosesNoVersionOnAnotherNode) {
   CrashEverywhere({io::CrashKind::kMoved, false}, 2, 2);
 }
-TEST(StreamCrash, OfThePowerLosesNoVersionThatWasSynced) {
+TEST(StreamCrash, APowerLossLosesNoVersionThatWasSynced) {
   CrashEverywhere({io::CrashKind::kPower, false});
 }
-TEST(StreamCrash, OfThePowerLosesNoVersionOnPersistentMemory) {
+TEST(StreamCrash, APowerLossLosesNoVersionOnPersistentMemory) {
   CrashEverywhere({io::CrashKind::kPower, true});
 }
 
@@ -242,7 +242,7 @@ TEST(StreamCrash, IsSurvivedAsTheWriterSays) {
 
 // A record that is whole was stored behind what belongs to it: nothing there is torn by a power
 // loss.
-TEST(StreamCrash, OfPersistentMemoryIsNoExcuseForDamage) {
+TEST(StreamCrash, PersistentMemoryIsNoExcuseForDamage) {
   for (const bool persistent : {false, true}) {
     StreamMachine machine;
     machine.fs().SetPersistent(persistent);

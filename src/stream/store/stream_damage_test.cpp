@@ -175,7 +175,7 @@ void DamageEachHead(StreamMachine& machine, uint64_t kept, bool finished) {
   }
 }
 
-TEST_F(StreamDamage, OfAHeadLosesNeitherWhatIsKeptNorThatTheWriterFinished) {
+TEST_F(StreamDamage, ADamagedHeadLosesNoKeptVersionAndNoEnd) {
   {
     const Result<std::unique_ptr<StreamWriter>> writer = machine_.Write(SmallLog(kLogBytes));
     ASSERT_OK(writer.status());
@@ -185,7 +185,7 @@ TEST_F(StreamDamage, OfAHeadLosesNeitherWhatIsKeptNorThatTheWriterFinished) {
   DamageEachHead(machine_, 3, true);
 }
 
-TEST_F(StreamDamage, OfAHeadLosesNothingWhereNothingWasEverSynced) {
+TEST_F(StreamDamage, ADamagedHeadLosesNothingIfNothingWasEverSynced) {
   StreamMachine machine;
   {
     const Result<std::unique_ptr<StreamWriter>> writer = machine.Write(SmallLog(kLogBytes));
@@ -216,7 +216,7 @@ TEST_F(StreamDamage, TheLastCommitOfAWriterThatDiedIsMissed) {
   EXPECT_OK(machine_.Write(SmallLog(kLogBytes)).status());
 }
 
-TEST_F(StreamDamage, ADamagedIndexOrGateIsMadeAnew) {
+TEST_F(StreamDamage, ADamagedIndexOrGateIsRecreated) {
   for (const char* file : {"/place/store/index-0", "/place/store/gate-0"}) {
     for (const uint64_t at : {0, 8, 24, 40, 4096, 4200}) {
       ASSERT_OK(machine_.fs().Damage(file, [&](std::string* bytes) {

@@ -105,25 +105,25 @@ class StreamFaults : public ::testing::Test {
   uint64_t newest_ = 0;
 };
 
-TEST_F(StreamFaults, OfWhoWritesAreToldAndLoseNoVersion) {
+TEST_F(StreamFaults, FaultsOfAWriterAreReportedAndLoseNoVersion) {
   uint64_t nth = 1;
   while (FailWriting(io::kFaultAll, nth, 1, Code::kIo) && !HasFailure()) ++nth;
   EXPECT_GT(nth, 20u);
 }
 
-TEST_F(StreamFaults, ThatStayAreToldAndLoseNoVersion) {
+TEST_F(StreamFaults, LastingFaultsAreReportedAndLoseNoVersion) {
   uint64_t nth = 1;
   while (FailWriting(io::kFaultAll, nth, UINT64_MAX, Code::kNoSpace) && !HasFailure()) ++nth;
   EXPECT_GT(nth, 20u);
 }
 
-TEST_F(StreamFaults, OfWhoReadsAreTold) {
+TEST_F(StreamFaults, FaultsOfAReaderAreReported) {
   uint64_t nth = 1;
   while (FailReading(io::kFaultAll, nth, 1, Code::kIo) && !HasFailure()) ++nth;
   EXPECT_GT(nth, 5u);
 }
 
-TEST_F(StreamFaults, OfFilesThatCannotBeOpenedOrMappedAreToldAndLoseNoVersion) {
+TEST_F(StreamFaults, FilesThatCannotBeOpenedOrMappedAreReportedAndLoseNoVersion) {
   constexpr uint32_t kOps = io::kFaultOpen | io::kFaultMap;
   for (const uint64_t count : {uint64_t{1}, UINT64_MAX}) {
     uint64_t nth = 1;
@@ -135,7 +135,7 @@ TEST_F(StreamFaults, OfFilesThatCannotBeOpenedOrMappedAreToldAndLoseNoVersion) {
   }
 }
 
-TEST_F(StreamFaults, AFullDeviceIsToldWhereTheLogIsMade) {
+TEST_F(StreamFaults, AFullDeviceIsReportedWhenTheLogIsMade) {
   const auto disk = io::NewSimFileSystem();
   disk->SetFreeBytes(32 << 10);
   EXPECT_CODE(OpenWriter(*disk, "/place", "store", 0, Options()).status(), Code::kNoSpace);
@@ -195,7 +195,7 @@ class StreamDeadReader : public StreamFaults {
   std::unique_ptr<StreamWriter> writer_;
 };
 
-TEST_F(StreamDeadReader, WhoseLockCannotBeTriedIsToldWithTheReason) {
+TEST_F(StreamDeadReader, ALockThatCannotBeTriedIsReportedWithTheReason) {
   Open(0);
   const Status status = PutMany(UINT64_MAX);
   EXPECT_CODE(status, Code::kNoSpace);

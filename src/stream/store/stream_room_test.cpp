@@ -50,7 +50,7 @@ TEST_F(StreamRoom, ManySmallVersionsAreCollectedBeforeTheIndexIsFull) {
   for (int i = 0; i < 20'000; ++i) ASSERT_OK(writer_->Put("small").status());
 }
 
-TEST_F(StreamRoom, WhatIsKeptAtTheHeadKeepsTheIndexFromNobody) {
+TEST_F(StreamRoom, AVersionKeptAtTheHeadDoesNotFillTheIndex) {
   Open(SmallLog(16 * kMiB));
   ASSERT_TRUE(writer_->Create("mesh", 1000).ok());
   ASSERT_TRUE(writer_->Create("small", 8).ok());
@@ -163,7 +163,7 @@ TEST_F(StreamRoom, ALogOfManyLongKeysIsReadAfterItsWriterDied) {
 }
 
 // As stream_log_bytes says: for k versions of s bytes in all (k + 2) s, of which k is 2 here.
-TEST_F(StreamRoom, WhatIsPlannedForSufficesForObjectsOfManyExtents) {
+TEST_F(StreamRoom, ThePlannedLogSufficesForObjectsOfManyExtents) {
   constexpr int kObjects = 200;
   StreamOptions options;
   options.log_bytes = 4 * (kRecordBytes + kObjects * (64 + EntryBytes(40, 8)));
@@ -267,7 +267,7 @@ class PlannedLog {
   std::set<uint64_t> kept_;
 };
 
-TEST_F(StreamRoom, WhatIsPlannedForSufficesWhicheverObjectsAreStored) {
+TEST_F(StreamRoom, ThePlannedLogSufficesWhicheverObjectsAreStored) {
   const auto logs = static_cast<uint64_t>(test::ScaledCount(120));
   const uint64_t end = test::FirstSeed() + logs;
   for (uint64_t seed = test::FirstSeed(); seed < end; ++seed) {
@@ -349,7 +349,7 @@ TEST_F(StreamRoom, APutWaitsForAReaderThatComesAndGoesWhileItMovesWhatIsKept) {
 }
 
 // A reader is in the way, but not what it fails for.
-TEST_F(StreamRoom, WhatCanNeverFitIsNotWaitedFor) {
+TEST_F(StreamRoom, ASnapshotThatCanNeverFitDoesNotWait) {
   StreamOptions options = SmallLog(kMiB);
   options.wait_ms = 600'000;
   options.collect_percent = 10;
@@ -480,7 +480,7 @@ class StreamAge : public ::testing::Test {
   std::unique_ptr<Part> part_;
 };
 
-TEST_F(StreamAge, OfAVersionDecidesWhetherItGoes) {
+TEST_F(StreamAge, AVersionsAgeDecidesWhetherItGoes) {
   Open(60 * kMinuteMs);
   Store("key", {180, 120, 40, 30, 5, 0});
   ASSERT_OK(part_->Collect());
@@ -488,7 +488,7 @@ TEST_F(StreamAge, OfAVersionDecidesWhetherItGoes) {
 }
 
 // Two hours ago the clock was two days ahead.
-TEST_F(StreamAge, OfAClockThatWasSetBackKeepsNothingFromTheFuture) {
+TEST_F(StreamAge, AClockThatWasSetBackKeepsNothingFromTheFuture) {
   constexpr uint64_t kAhead = UINT64_MAX - 2 * 24 * 60 + 1;  // minus two days
   Open(60 * kMinuteMs);
   Store("key", {kAhead, kAhead + 10, 120});
@@ -515,7 +515,7 @@ TEST_F(StreamAge, IsThatOfTheVersionAlsoAfterItsWriterEnded) {
   EXPECT_EQ(Versions("key"), Numbers{6});
 }
 
-TEST_F(StreamAge, OfAYoungVersionAtTheHeadOfAFullLogMovesIt) {
+TEST_F(StreamAge, AYoungVersionAtTheHeadOfAFullLogIsMoved) {
   Open(60 * kMinuteMs);
   Store("mesh", {50, 0});
   for (int round = 0; round < 20; ++round) Store("key", {180, 170, 160, 150, 140, 130, 120, 110});
@@ -523,7 +523,7 @@ TEST_F(StreamAge, OfAYoungVersionAtTheHeadOfAFullLogMovesIt) {
   EXPECT_EQ(Versions("mesh"), (Numbers{2, 1}));
 }
 
-TEST_F(StreamAge, OfWhatAWriterPutsCountsFromThePutOn) {
+TEST_F(StreamAge, AVersionsAgeCountsFromItsPut) {
   StreamOptions options = SmallLog(kMiB);
   options.keep_ms = 60 * kMinuteMs;
   options.collect_percent = 10;
@@ -576,7 +576,7 @@ TEST_F(StreamThreshold, BelowItNothingIsCollectedAndAboveItIsAtOnce) {
   }
 }
 
-TEST_F(StreamThreshold, OfAllOfTheLogLeavesItToWhoNeedsRoom) {
+TEST_F(StreamThreshold, AThresholdOfTheWholeLogCollectsOnlyForAPutWithoutRoom) {
   EXPECT_GT(LiveWhenCollected(100), kMiB * 90 / 100);
 }
 

@@ -123,7 +123,7 @@ TEST_F(Stream, TheLogWrapsAndTheNewestVersionsStay) {
   EXPECT_GT(writer_->Statistics().collected, 150u);
 }
 
-TEST_F(Stream, WhatIsKeptAndOldIsMovedOutOfTheWay) {
+TEST_F(Stream, AnOldKeptVersionIsMovedOutOfTheWay) {
   Open(SmallLog(kMiB));
   OpenReader();
   char* const mesh = Make("mesh", 200'000);
@@ -156,7 +156,7 @@ TEST_F(Stream, AViewIsNotPulledAway) {
   EXPECT_OK(writer_->Put("zeta").status());
 }
 
-TEST_F(Stream, APutWaitsForAReaderWhereItIsTold) {
+TEST_F(Stream, APutWaitsForAReaderIfWaitMsIsSet) {
   StreamOptions options = SmallLog(kMiB);
   options.wait_ms = 60'000;
   Open(options);
@@ -223,7 +223,7 @@ TEST_F(Stream, AKeptSnapshotStaysWhole) {
   EXPECT_CODE(writer_->Release(2), Code::kNotFound);
 }
 
-TEST_F(Stream, WhoWaitsIsToldOfEachSnapshotAndOfTheEnd) {
+TEST_F(Stream, AReaderThatWaitsSeesEachSnapshotAndTheEnd) {
   Open(SmallLog(kMiB));
   OpenReader();
   char* const zeta = Make("zeta", 100);
@@ -313,7 +313,7 @@ TEST_F(Stream, TheMemoryOfObjectsIsThereUntilTheWriterIsDestroyed) {
   }
 }
 
-TEST_F(Stream, WhatLiesInMemoryAloneSaysSo) {
+TEST_F(Stream, AStoreInMemoryReportsItsDurability) {
   Open(SmallLog(kMiB));
   EXPECT_EQ(writer_->durability(), StreamDurability::kProcess);
   const std::string place = "/dev/shm/quire-test-" + std::to_string(io::ProcessId());

@@ -110,7 +110,7 @@ TEST_F(Trust, AnotherUserReadsWhatTheOwnerOfThePlaceAloneCanWrite) {
   EXPECT_CODE(WriteAs(kOther), Code::kInvalidArgument);
 }
 
-TEST_F(Trust, AStoreThatSomebodyElsePlantedIsNotRead) {
+TEST_F(Trust, AStoreThatAnotherUserPlantedIsNotRead) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
   GiveTo(place_, kOwner);
   for (const std::string& path :
