@@ -231,6 +231,26 @@ def check_test_namespace(relative, text, found):
         found.add("test_namespace", relative, f"its tests are in no namespace {name}")
 
 
+TEST_NAME = re.compile(r"^[ \t]*(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)", re.M)
+INVERTED_FIRST = set("Of What Whatever Who Whoever Whose Where That Nor So Nobody Somebody".split())
+UNPLAIN_WORDS = set("Tell Tells Told Telling Hear Hears Heard Nobody Nobodys Somebody Somebodys "
+                    "Everybody Whoever Anew".split())
+# "Suite.Name": why the word is right there. There is none yet.
+PLAIN_ALL_THE_SAME = {}
+
+
+def check_test_names(relative, text, found):
+    """A test's name states the promise: subject first, verb second, with the actor's name."""
+    for match in TEST_NAME.finditer(text):
+        words = re.findall(r"[A-Z][a-z0-9]*", match.group(2))
+        unplain = [word for word in words[:1] if word in INVERTED_FIRST]
+        unplain += [word for word in words if word in UNPLAIN_WORDS and word not in unplain]
+        if unplain and ".".join(match.groups()) not in PLAIN_ALL_THE_SAME:
+            line = text.count("\n", 0, match.end()) + 1
+            found.add("test_name", f"{relative}:{line}",
+                      f"{match.group(2)}: no {' and no '.join(unplain)}; subject, verb, actor")
+
+
 LOCAL_NAME = re.compile(
     r"^(?:class|struct|enum class|enum) (?P<type>\w+)|^using (?P<alias>\w+) ="
     r"|^(?:inline |static )?constexpr [^=({]*?\b(?P<constant>k[A-Z]\w*)"
@@ -337,6 +357,7 @@ def check_file(root, path, found):
         return
     check_functions(relative, text, found)
     check_expects(relative, text, found)
+    check_test_names(relative, text, found)
     check_calls(relative, text, found)
     check_descriptors(relative, text, found)
     check_thread_starts(relative, text, found)
@@ -463,7 +484,8 @@ def self_test():
         "cmake/QuireModule.cmake": "add_test(NAME x)\n",
         "scripts/s": "#!/usr/bin/env bash\nsource common/common.sh\n",
         "src/kv/k_test.cpp": "namespace quire::kv::k_test {\n"
-                             "TEST(A, B) {\n  std::filesystem::remove(x);\n}\n}\n",
+                             "TEST(A, B) {\n  std::filesystem::remove(x);\n}\n"
+                             "TEST(What, OffersWhatOfItsPartsIsWhole) {\n}\n}\n",
     }
     bad = {
         "shell_trap": ("tests/t.sh", "#!/usr/bin/env bash\nset -euo pipefail\nfalse\n"),
@@ -485,6 +507,7 @@ def self_test():
         "header_block": ("src/kv/b.h", "#pragma once\nint F();\n"),
         "own_header": ("src/base/a.cpp", "#include <string>\n#include \"base/a.h\"\n"),
         "test_namespace": ("src/kv/b_test.cpp", "namespace quire::kv {\nTEST(A, B) {\n}\n}\n"),
+        "test_name": ("tests/api/b_test.cpp", "TEST_F(A,\n       OfBIsThere) {\n}\n"),
         "documented": ("include/quire/y.h", header + "class Y {\n public:\n  int F(int a);\n};\n"),
     }
 
@@ -518,6 +541,11 @@ def self_test():
                            "src/base/thread.cpp": "void F() {\n  std::thread a(G);\n}\n"})
     if len(starts.get("thread_start", [])) != 4:
         failures.append(f"starts of threads not counted: {starts}")
+    tests = ("TEST(A, AReaderIsToldSo) {\n}\nTYPED_TEST(A, IsMadeAnewOnce) {\n}\n"
+             "TEST_P(A, WaitsForNobody) {\n}\nTEST(A, WhereItIs) {\n}\nTEST(A, Tellers) {\n}\n")
+    names = rules_broken({**good, "tests/b_test.cpp": tests})
+    if len(names.get("test_name", [])) != 4:
+        failures.append(f"names of tests not counted: {names}")
     calls = rules_broken({"src/kv/b.cpp": "void F() {\n  ::fsync(3);\n  getenv(\"A\");\n  rand();\n}\n"})
     if len(calls.get("system_call", [])) != 3:
         failures.append(f"system calls not counted: {calls}")
