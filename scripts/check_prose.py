@@ -35,13 +35,14 @@ USERS_PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"] + [f"docs/{name}.
     "dependencies", "durability", "limitations", "nvs", "papyruskv", "policies",
     "security", "statistics", "streamd", "tool")]
 PAGES = ("docs", "src", "tools", "bench", "examples", "tests", "scripts")
+SOURCES = ("src", "tools", "bench", "examples", "tests")
 COMMENT = re.compile(r"//[/!]?<?(.*)|/\*+(.*?)\*/", re.S)
 STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 WORDS_OF_A_TEXT = 4  # shorter strings are names, not sentences
 # Places per 1,000 words: those that a rule counts by mistake, and a few.
 LIMITS = {"public headers": 0.3, "users' pages": 0.3, "texts of the program": 0.3,
-          "other pages": 1.0, "internal headers": 1.0}
+          "other pages": 1.0, "internal headers": 1.0, "comments of sources": 1.0}
 
 
 @dataclass
@@ -71,12 +72,14 @@ def groups(root):
     sources = [p for p in files(root, ("src", "tools"), ".cpp") if not is_test(p)]
     pages = [p for p in USERS_PAGES if (root / p).exists()]
     others = [p for p in files(root, ("", *PAGES), ".md") if p not in pages]
+    all_sources = [p for suffix in (".cpp", ".c") for p in files(root, SOURCES, suffix)]
     return {
         "public headers": (files(root, ("include",), ".h"), comments),
         "users' pages": (pages, markdown),
         "texts of the program": (sources, strings),
         "other pages": (others, markdown),
         "internal headers": (headers, comments),
+        "comments of sources": (all_sources, comments),
     }
 
 
@@ -177,10 +180,15 @@ def self_test():
         failed.append("strings that follow each other")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        (root / "include").mkdir()
-        (root / "include/x.h").write_text("// Nobody hears.\n")
-        if len(measure(root)["public headers"][0]) != 2:
-            failed.append("the files of a group")
+        for path, group in (("include/x.h", "public headers"),
+                            ("src/x_test.cpp", "comments of sources"),
+                            ("tests/x.c", "comments of sources")):
+            (root / path).parent.mkdir()
+            (root / path).write_text('// Nobody hears.\nconst char* text = "Nobody";\n')
+            if path not in {place.path for place in measure(root)[group][0]}:
+                failed.append(f"{path} in the group \"{group}\"")
+        if len(measure(root)["comments of sources"][0]) != 4:
+            failed.append("the comments alone of sources")
     print("\n".join(f"not noticed: {text}" for text in failed) or "each rule can fail")
     return 1 if failed else 0
 
