@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kWordBlocks = BlockSet::kWordBlocks;
 
-// The bits of the blocks whose hashes differ.
+// Returns the bits of the blocks whose hashes differ.
 uint64_t Differing(const uint64_t* some, const uint64_t* others, uint64_t count) {
   uint64_t bits = 0;
   for (uint64_t i = 0; i < count; ++i) bits |= static_cast<uint64_t>(some[i] != others[i]) << i;

@@ -9,9 +9,9 @@
 namespace quire::stream {
 namespace {
 
-// So many pages are enough to tell a half from a twentieth; more cost more than they tell.
+// Enough pages to distinguish one half from one twentieth; more cost more than they are worth.
 constexpr uint64_t kEnoughPages = 512;
-// One of so many pages; of a small object one of few.
+// One page of `kStride` is sampled; of an object of at most `kSmallPages` one of `kSmallStride`.
 constexpr uint64_t kStride = 16;
 constexpr uint64_t kSmallStride = 4;
 constexpr uint64_t kSmallPages = 64;
@@ -34,8 +34,8 @@ uint64_t ChangeProbe::sample_bytes() const {
   return std::min(bytes_, (page_count_ + stride_ - 1) / stride_ * page_bytes_);
 }
 
-// One page of each `stride_`, at a place of chance: what changes may lie at regular distances. The
-// places follow from the number of the sample, so that its end finds them again.
+// Hashes one page of each `stride_`, at a random place, because changes may lie at regular
+// distances. The number of the sample seeds the places, so that End hashes the same pages again.
 std::vector<uint64_t> ChangeProbe::HashSample() const {
   std::vector<uint64_t> hashes;
   base::Random places(begins_);
@@ -56,7 +56,7 @@ std::vector<uint64_t> ChangeProbe::HashSample() const {
 void ChangeProbe::Begin() {
   ++begins_;
   hashes_.clear();
-  hashes_ = HashSample();  // all of it, or none
+  hashes_ = HashSample();  // empty if HashSample throws
 }
 
 ChangedShares ChangeProbe::End() {

@@ -69,7 +69,7 @@ Result<Changes> ObjectTracker::DetectChanges() {
   return changes;
 }
 
-// What was noted on the way to a failure is noted nowhere else.
+// After a failure the changes that were found so far are lost, so everything counts as changed.
 void ObjectTracker::ForgetAll() {
   pending_all_ = true;
   hashes_.Clear();
@@ -77,7 +77,7 @@ void ObjectTracker::ForgetAll() {
   watch_rests_ = false;
 }
 
-// What was known is of versions before: what changes meanwhile, nobody notes.
+// Counts everything as changed. Earlier hashes are useless: nothing tracks the changes since then.
 void ObjectTracker::SeeNothing() {
   pending_all_ = true;
   hashes_.Clear();
@@ -124,7 +124,8 @@ void ObjectTracker::SeeByPages() {
   if (policy_) policy_->Saw(shares);
 }
 
-// Where a policy chooses, and most pages were written to, it seldom wants them watched anew.
+// Collects the written pages, and watches them again. If a policy chooses and most pages were
+// written to, they stay unwatched: the policy seldom wants to watch them again.
 Status ObjectTracker::CollectPages(std::vector<io::PageRun>* written) {
   if (policy_) {
     QUIRE_RETURN_IF_ERROR(watch_->Look(written));
@@ -137,8 +138,8 @@ Status ObjectTracker::CollectPages(std::vector<io::PageRun>* written) {
 
 ChangedShares ObjectTracker::SeePages(const std::vector<io::PageRun>& written, bool refine) {
   const uint64_t written_pages = CountPages(written);
-  // Where a policy chooses, most of an object is stored as all of it: of pages that nothing is
-  // known of yet, hashes would tell nothing now.
+  // If a policy chooses, an object of which most has changed is stored whole. Hashing pages that
+  // have no hashes yet would be useless now.
   const bool most = policy_ && !audited_ && written_pages > pages_ / 2;
   uint64_t changed_pages = 0;
   uint64_t changed_blocks = 0;
@@ -177,7 +178,7 @@ Status ObjectTracker::WatchPages() {
   return Status();
 }
 
-// Everything that changed up to here is told already, or all is.
+// All changes up to here are in `pending_`, or `pending_all_` is set.
 void ObjectTracker::StartPages() {
   const Status watched = WatchPages();
   if (!watched.ok()) {
@@ -210,7 +211,7 @@ void ObjectTracker::ChooseNext() {
 
 Changes ObjectTracker::Told() {
   const uint64_t blocks = hashes_.blocks();
-  // Where a policy chooses, more than half of an object is stored as all of it.
+  // If a policy chooses, an object of which more than half has changed is stored whole.
   told_all_ = pending_all_ || pending_.count() > (policy_ ? blocks / 2 : blocks - 1);
   Changes changes;
   changes.all = told_all_;

@@ -10,7 +10,8 @@
 namespace quire::stream {
 namespace {
 
-// [ns] of a first store to a watched page; why pages cannot be watched; 0 where there are none.
+// Returns the time [ns] of a first store to a watched page, 0 if the object is smaller than a page,
+// or the reason why its pages cannot be watched.
 Result<uint64_t> PagesPossible(const char* memory, uint64_t bytes, io::WatchKind kind) {
   if (bytes < io::PageBytes()) return uint64_t{0};
   if (reinterpret_cast<uintptr_t>(memory) % io::PageBytes() != 0) {
@@ -21,7 +22,7 @@ Result<uint64_t> PagesPossible(const char* memory, uint64_t bytes, io::WatchKind
 
 void LogFallBack(uint64_t bytes, StreamDeltas deltas, const Status& why) {
   if (!base::LogEnabled()) return;
-  // Who chose nothing loses nothing.
+  // A caller that left the choice to kAuto loses nothing.
   const LogLevel level = deltas == StreamDeltas::kAuto ? LogLevel::kInfo : LogLevel::kWarning;
   base::Log(level, "the pages of an object of " + std::to_string(bytes) +
                        " bytes cannot be watched, its blocks are hashed: " + why.ToString());

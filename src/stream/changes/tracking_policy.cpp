@@ -5,20 +5,22 @@
 namespace quire::stream {
 namespace {
 
-// From so much on, a whole version is stored: it is read faster, and ends a chain of deltas.
+// If a larger share of the blocks changed, a whole version is stored: it is read faster, and ends a
+// chain of deltas.
 constexpr double kWholeShare = 0.5;
-// Stores of scattered blocks, and the list of them, against stores of the same bytes in one piece.
+// The cost of storing scattered blocks and their list, relative to the same bytes in one piece.
 constexpr double kScatter = 1.5;
-// Another way has to be so much cheaper: measurements vary.
+// A method replaces another one only if its cost is below this share: measurements vary.
 constexpr double kGain = 0.85;
-// The newest measurement against all before it.
+// The weight of the newest measurement against all before it.
 constexpr double kNew = 0.5;
 constexpr uint32_t kProbeIntervalMax = 64;
-// After so many tracked steps it was right to begin.
+// After this number of tracked steps, the decision to begin was right.
 constexpr uint32_t kTrackedStepsEnough = 8;
-// Of what pages that were written to in vain cost, after each step in which nobody can see it.
+// The share that remains of the known cost of pages that were written to in vain, after each step
+// that cannot measure it.
 constexpr double kForget = 0.97;
-// A scan that was not measured yet: a call, and a walk over the page table.
+// The estimated time of a scan before one was measured: a call, and a walk over the page table.
 constexpr double kScanCallNs = 2000;
 constexpr double kScanPageNs = 10;
 
@@ -30,7 +32,7 @@ double Mix(double before, double now) {
   return before + kNew * (now - before);
 }
 
-// Of times: one in which others had the processor is no reason to choose anew.
+// Mixes times. A single step in which other programs had the processor must not change the choice.
 double MixTime(double before, double now) {
   return Mix(before, std::min(now, 2 * before));
 }
@@ -47,7 +49,7 @@ void TrackingPolicy::StoredWhole(uint64_t ns) {
 }
 
 void TrackingPolicy::Hashed(uint64_t bytes, uint64_t ns) {
-  constexpr uint64_t kEnoughBytes = 1 << 14;  // fewer tell more about the clock
+  constexpr uint64_t kEnoughBytes = 1 << 14;  // fewer would measure the clock
   if (bytes < kEnoughBytes) return;
   const double per_byte = static_cast<double>(ns) / static_cast<double>(bytes);
   hash_ns_per_byte_ = MixTime(hash_ns_per_byte_, per_byte);
@@ -62,7 +64,7 @@ void TrackingPolicy::Saw(const ChangedShares& shares) {
   if (method_ == Method::kPages) {
     written_in_vain_ = shares.written - shares.pages;
   } else {
-    // What nobody measures now is believed ever less.
+    // A value that is not measured now loses weight with each step.
     written_in_vain_ *= kForget;
     scan_ns_ = Mix(scan_ns_, UsualScanNs(size_.pages));
     seen.written = std::min(1.0, shares.pages + written_in_vain_);

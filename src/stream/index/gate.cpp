@@ -21,7 +21,7 @@ constexpr uint64_t kGateLookNs = 2'000'000;
 Result<std::unique_ptr<Gate>> Gate::Create(io::FileSystem& fs, const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
                          fs.Open(path, io::FileOpenMode::kReadWriteCreate));
-  // One that is there is in use: readers store into it at this moment.
+  // An existing gate is in use: readers may store into it at this moment.
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   if (size < kGateBytes) QUIRE_RETURN_IF_ERROR(file->Allocate(kGateBytes));
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::MappedFile> map,

@@ -40,13 +40,13 @@ struct Index::Header {
 struct Index::ObjectSlot {
   std::atomic<uint64_t> hash;
   std::atomic<uint64_t> name_at;
-  std::atomic<uint32_t> name_size;  // 0: nobody's
+  std::atomic<uint32_t> name_size;  // 0: the slot is free
   std::atomic<uint32_t> newest;     // version slot plus 1; 0: none
-  base::SequenceLock<uint32_t> lock;  // over the versions
+  base::SequenceLock<uint32_t> lock;  // guards the versions
   uint32_t unused;
 };
 
-// One line of the caches: each version that is looked at costs one of them.
+// A slot fills one cache line: each version that is looked at costs one of them.
 struct alignas(64) Index::VersionSlot {
   std::atomic<uint64_t> version;
   std::atomic<uint64_t> snapshot;
@@ -131,7 +131,7 @@ uint32_t Index::Probe(Slice key, uint64_t hash) const {
 
 Result<uint32_t> Index::Find(Slice key) const {
   const uint32_t at = Probe(key, base::HashKey(key));
-  // A slot that was free a moment ago may be another object's by now.
+  // A slot that was free a moment ago may belong to another object by now.
   if (at == slots() || KeyOf(object(at)) != key) return Status(Code::kNotFound);
   return at;
 }
@@ -159,7 +159,7 @@ Result<uint32_t> Index::FindOrAdd(Slice key) {
   return at;
 }
 
-// Loaded and stored as an object's SequenceLock asks for.
+// Loads and stores each field with the ordering that an object's SequenceLock requires.
 VersionRef Index::Load(const VersionSlot& slot) const {
   VersionRef ref;
   ref.version = slot.version.load(kAcquire);
@@ -281,7 +281,7 @@ bool Index::Move(uint32_t which, const VersionRef& ref) {
 }
 
 void Index::Retain(uint32_t which, const std::vector<VersionRef>& stay) {
-  // Nothing fails amid the change.
+  // Allocates first, so that nothing fails during the change.
   if (free_.capacity() < used_) free_.reserve(2 * size_t{used_});
   ObjectSlot& slot = object(which);
   auto next_stay = stay.begin();

@@ -8,9 +8,9 @@
 namespace quire::stream {
 namespace {
 
-constexpr uint64_t kVersionBytes = 4096;  // of log for each version that the index has room for
+constexpr uint64_t kVersionBytes = 4096;  // of log, for each version for which the index has room
 constexpr uint64_t kVersionsMin = 1024;
-constexpr uint64_t kKeyBytes = 64;  // for each object that the index has room for
+constexpr uint64_t kKeyBytes = 64;  // of keys, for each object for which the index has room
 
 }  // namespace
 
@@ -90,7 +90,7 @@ Status CheckEnd(const LogHeap& heap, const WalkEnd& end, Position told, bool ord
 IndexSizes SizesFor(const LogContents& contents, uint32_t objects_min, uint64_t capacity) {
   IndexSizes sizes;
   sizes.objects = std::max(objects_min, static_cast<uint32_t>(contents.objects.size()));
-  // Room for all of them twice, at the least: as many are kept as are about to be stored.
+  // At least two versions of each object: the kept one, and the one that is about to be stored.
   const uint64_t versions = std::max({capacity / kVersionBytes, uint64_t{2} * sizes.objects,
                                       contents.version_count + kVersionsMin});
   sizes.versions = static_cast<uint32_t>(std::min<uint64_t>(versions, UINT32_MAX / 2));

@@ -23,7 +23,8 @@ Status DamagedDelta(const VersionEntry& entry, const char* what) {
                                        what);
 }
 
-// The runs of a delta one after another: where each is stored, and where in the object it lies.
+// Visits the runs of a delta in order: calls `piece` with the place where the run is stored, its
+// place in the object, and its size.
 template <typename Piece>
 void EachRun(const std::vector<BlockRun>& runs, uint64_t table_bytes, const VersionEntry& entry,
              const Piece& piece) {
@@ -51,7 +52,7 @@ Status ApplyPacked(const VersionEntry& entry, const char* data, char* to) {
   uint64_t table_bytes = 0;
   QUIRE_ASSIGN_OR_RETURN(const std::vector<BlockRun> runs,
                          DecodeRuns(raw, entry.bytes, &table_bytes));
-  // The runs lie one behind another; of lines, but for the last.
+  // The runs follow each other, each padded to whole lines except the last.
   uint64_t end = table_bytes;
   EachRun(runs, table_bytes, entry,
           [&](uint64_t from, uint64_t, uint64_t size) { end = from + size; });

@@ -23,7 +23,7 @@ uint64_t Seed(base::ChecksumKind kind, uint64_t log_id, Position at) {
   return base::ChecksumSeed(kind, log_id, at);
 }
 
-// Zeros up to `size`, and in the last 8 bytes the checksum of all before them.
+// Pads with zeros up to `size`, and stores the checksum of all bytes before in the last 8 bytes.
 std::string Seal(std::string bytes, size_t size, uint64_t seed) {
   bytes.resize(size - kChecksumBytes);
   const uint64_t checksum = base::Checksum(bytes, seed);
@@ -50,7 +50,7 @@ bool Possible(const Record& record) {
 constexpr uint64_t kDirectoryHashOffset = kRecordBytes - kChecksumBytes - sizeof(uint64_t);
 constexpr uint64_t kReliesOnOffset = kPageBytes - kChecksumBytes - sizeof(uint64_t);
 
-constexpr uint64_t kCountMax = uint64_t{1} << 62;  // of positions, sequences, snapshots
+constexpr uint64_t kCountMax = uint64_t{1} << 62;  // for positions, sequences, snapshots
 
 bool Possible(const Head& head) {
   return head.synced >= 1 && head.synced <= head.sequence && head.head % kRecordBytes == 0 &&

@@ -18,11 +18,12 @@ std::string Sizes(uint64_t needed, uint64_t free) {
   return std::to_string(needed) + " bytes are needed and " + std::to_string(free) + " are free";
 }
 
-// The sizes of a whole version follow from what is stored. A delta may be far smaller than its
-// object, also if it is packed: its size must be that of the whole version it rests upon (ChainOf).
+// Returns whether the sizes of an entry are possible. Those of a whole version follow from its
+// stored bytes. A delta may be far smaller than its object, even packed; ChainOf compares its size
+// with the whole version on which it rests.
 bool HasPossibleSizes(const VersionEntry& entry) {
   if (entry.delta) return true;
-  constexpr uint64_t kPackedAtMost = 256;  // LZ4 makes no more of a byte
+  constexpr uint64_t kPackedAtMost = 256;  // bytes that LZ4 packs into one
   return entry.packed ? entry.bytes / kPackedAtMost <= entry.stored : entry.stored == entry.bytes;
 }
 
@@ -40,8 +41,8 @@ Result<Head> HeadIn(Slice header, uint64_t slot, uint64_t log_id) {
   return DecodeHead(header.substr((1 + slot) * kPageBytes, kPageBytes), log_id);
 }
 
-// The head with the largest sequence; 0: none is whole. `torn`: a slot that was used is not whole,
-// as one that is being written, and may have had a newer one.
+// Returns the head with the largest sequence; its sequence is 0 if no head is whole. Sets `torn` if
+// a used slot is not whole: the slot may be under change, and may have contained a newer head.
 Head NewestHead(Slice header, uint64_t log_id, bool* torn) {
   Head newest;
   *torn = false;
@@ -54,7 +55,7 @@ Head NewestHead(Slice header, uint64_t log_id, bool* torn) {
   return newest;
 }
 
-// In all that the log itself does not say.
+// Returns whether two heads agree in everything that only heads contain.
 bool SaysTheSame(const Head& head, const Head& other) {
   return head.kept == other.kept && head.finished == other.finished &&
          head.keep_versions == other.keep_versions && head.keep_ms == other.keep_ms &&
@@ -115,8 +116,8 @@ Result<std::unique_ptr<LogHeap>> LogHeap::Open(io::FileSystem& fs, const std::st
   return heap;
 }
 
-// Beside a writer the newest head may have been written over when its slot is looked at, while the
-// slot of its successor was looked at before: then a slot is torn, and all are looked at again.
+// A writer may overwrite the newest head before its slot is read here, after the slot of its
+// successor was read. A slot is then torn, and all slots are read again.
 Result<Head> LogHeap::ReadHead() const {
   constexpr int kLooks = 20;
   Head newest;
@@ -133,8 +134,8 @@ Result<Record> LogHeap::RecordAt(Position at) const {
   return DecodeRecord(Slice(At(at), kRecordBytes), identity_.log_id, at);
 }
 
-// A record whose commit would lie across the end of the file, or reach what is before the head, was
-// never written.
+// Returns kCorruption if the record's commit would cross the end of the file, or reach beyond the
+// head: no such commit was ever written.
 Result<Record> LogHeap::CheckedRecord(Position at) const {
   QUIRE_ASSIGN_OR_RETURN(Record record, RecordAt(at));
   const uint64_t room = std::min(RestOf(at), head_.head + identity_.capacity - at);
@@ -161,8 +162,9 @@ Result<VersionEntry> LogHeap::EntryAt(Position at) const {
   return entry;
 }
 
-// A loss of power may leave the record of a commit over the entries of one that was lost earlier,
-// at the same position: these verify, too, and their data does.
+// A loss of power may leave a commit's record over the entries of another commit, which was lost
+// earlier at the same position. These entries and their data verify, too; only the record's hash
+// shows it.
 Result<std::vector<VersionEntry>> LogHeap::EntriesOf(Position at, const Record& record) const {
   std::vector<VersionEntry> entries;
   Position next = at + record.directory;
@@ -211,7 +213,7 @@ Result<WalkEnd> LogHeap::Walk(bool check_data, const VisitCommit& visit) {
   return end;
 }
 
-// All else that heads say the newest one says best.
+// Takes only the positions from the older head; in all else the newest head is right.
 bool LogHeap::FallBack() {
   const Slice header(memory_.data(), kLogHeaderBytes);
   Head older;
@@ -239,7 +241,8 @@ Result<uint64_t> LogHeap::EraseBehindTail() {
       QUIRE_RETURN_IF_ERROR(CheckReadable(at, std::min(page_rest, end - at)));
     }
     if (!MayBeRecord(At(at)) && !IsErased(At(at))) continue;
-    // Also those of positions that come again: the head may have been laps further.
+    // Erases records of later laps, too: before the loss of power the head may have been laps
+    // further, and their positions come again.
     if (RecordAt(at).ok()) ++records;
     memory_.Store(OffsetOf(at), erased_line);
     erased = true;
@@ -336,8 +339,8 @@ Status LogHeap::WriteHead(Head head) {
   // below it.
   if (head.head != head_.head) head.relies_on = tail_;
   if (head.durable != 0) head.relies_on = 0;
-  // A page that is damaged later cannot be told from one that was being written when the power
-  // failed: the head before it counts then. So what only heads say stands in both.
+  // A page that is damaged later looks like one that was being written when the power failed: the
+  // head before it counts then. So both heads must contain what only heads contain.
   if (SaysTheSame(head, head_)) return StoreHead(ReadyHead(std::move(head)));
   const uint64_t newest = head_.sequence;
   ReadyHead former(head_), former_again(head_), first(head), second(std::move(head));
@@ -346,15 +349,15 @@ Status LogHeap::WriteHead(Head head) {
     return status.ok() ? StoreHead(std::move(second)) : status;
   });
   if (stored.ok() || head_.sequence == newest) return stored;
-  // Twice, so that neither slot contains the refused head. A device that failed to sync is not
-  // asked again.
+  // Stores the former head twice, so that neither slot contains the refused head. A device that
+  // failed to sync is not synced again.
   StorePage(std::move(former));
   StorePage(std::move(former_again));
   return stored;
 }
 
-// A head that cannot be synced may not be what a loss of power leaves. Then what lies below it is
-// not free: the head before needs it.
+// A loss of power may not leave a head that could not be synced. Then the bytes below it are not
+// free: the head before needs them.
 Status LogHeap::StoreHead(ReadyHead ready) {
   const bool sync = ready.head.durable != 0 && !persistent();
   const Position head_before = head_.head;
@@ -363,14 +366,14 @@ Status LogHeap::StoreHead(ReadyHead ready) {
   if (!sync) return Status();
   const Status synced = SyncBytes(offset, kPageBytes);
   if (synced.ok()) {
-    head_.synced = head_.sequence;  // as the next one will say
+    head_.synced = head_.sequence;  // the next head stores this
   } else {
     head_.head = head_before;
   }
   return synced;
 }
 
-// Returns its position.
+// Stores the next head, and returns its offset in the file.
 uint64_t LogHeap::StorePage(ReadyHead ready) {
   Head& head = ready.head;
   head.sequence = head_.sequence + 1;
@@ -387,9 +390,9 @@ uint64_t LogHeap::StorePage(ReadyHead ready) {
   return offset;
 }
 
-// Whether a program that died had synced the head that it stored last, the head does not say; its
-// sync may have failed. Until it is synced, FreeHeadSlot would keep an older one, and give away the
-// slot of the one between them, which was.
+// A head does not say whether the program that stored it last had synced it before it died; that
+// sync may have failed. Until it is synced, FreeHeadSlot would protect an older head and return the
+// slot of the one between them, which was synced.
 Status LogHeap::SyncFoundHead() {
   if (head_.durable == 0 || persistent() || head_.synced == head_.sequence) return Status();
   QUIRE_RETURN_IF_ERROR(memory_.StoreAgain(kPageBytes, kLogHeaderBytes - kPageBytes));
@@ -398,8 +401,8 @@ Status LogHeap::SyncFoundHead() {
   return Status();
 }
 
-// The oldest but the last one that was synced, which a loss of power leaves: so never the newest,
-// which a program that dies leaves.
+// Returns the slot of the oldest head, except the last synced one, which a loss of power leaves. It
+// is never the newest head, which the death of the program leaves.
 uint64_t LogHeap::FreeHeadSlot() const {
   uint64_t oldest = kHeadSlots;
   for (uint64_t slot = 0; slot < kHeadSlots; ++slot) {
@@ -410,7 +413,7 @@ uint64_t LogHeap::FreeHeadSlot() const {
   return oldest;
 }
 
-// The system forgets that pages are dirty when it could not write them: a second sync would say OK.
+// If the system cannot write pages, it forgets that they are dirty: a second sync would return OK.
 Status LogHeap::SyncBytes(uint64_t offset, uint64_t size) {
   base::SyncPoint("stream.sync.before");
   if (sync_status_.ok()) sync_status_ = memory_.Sync(offset, size);
@@ -418,8 +421,9 @@ Status LogHeap::SyncBytes(uint64_t offset, uint64_t size) {
   return sync_status_;
 }
 
-// What lies below the durable mark was synced by the program that wrote the mark. Bytes above it an
-// earlier program may have tried to sync, or the system to write out, and failed.
+// Stores found bytes again, so that they are dirty. Bytes below the durable mark were synced by the
+// program that wrote the mark. For bytes above it, the sync of an earlier program, or a write by
+// the system, may have failed.
 Status LogHeap::StoreFoundAgain(Position from, Position to) {
   to = std::min(to, found_end_);
   if (from >= to) return Status();

@@ -23,7 +23,7 @@ void LogMemory::Filled(uint64_t offset, uint64_t size) {
   if (observer_ != nullptr) observer_->OnStore(offset, size);
 }
 
-// Stores of the plain kind stay in the caches; those of NEON may.
+// Plain stores stay in the caches, and NEON stores may.
 void LogMemory::Stored(uint64_t offset, uint64_t size) {
   const bool cached = kind_ == io::StoreKind::kPlain || kind_ == io::StoreKind::kNeon;
   if (cached) return Filled(offset, size);

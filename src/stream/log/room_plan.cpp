@@ -17,14 +17,15 @@ class Ring {
   }
 
   size_t pieces() const { return pieces_.size(); }
-  // Of an empty log the rest of the file can be skipped.
+  // Returns whether a commit fits. If the log is empty, the rest of the file can be skipped.
   bool Fits(uint64_t bytes) const {
     return pieces_.empty() ? bytes <= capacity_ : Needs(bytes) <= free();
   }
-  /// Room for any two commits of `bytes`: one of them may leave space unused at the file's end.
+  /// Returns whether there is room for any two commits of `bytes`: one of them may leave space
+  /// unused at the file's end.
   bool FitsTwice(uint64_t bytes) const { return 2 * bytes <= free(); }
 
-  // False: behind such a commit the head's piece cannot be moved, and does not go with it.
+  // Returns false if the head's piece stays needed after such a commit, and cannot be moved then.
   bool FirstMovesBehind(const std::vector<NeededEntry>& put) const {
     if (pieces_.empty() || (pieces_.size() == 1 && put.empty())) return true;
     uint64_t bytes = kRecordBytes;
@@ -33,7 +34,7 @@ class Ring {
     return bytes == kRecordBytes || taken + bytes <= free();
   }
 
-  // What is needed of the head's piece goes to the tail. False: there is no room.
+  // Moves the needed entries of the head's piece to the tail. Returns false if there is no room.
   bool MoveFirst() {
     std::vector<NeededEntry> needed = pieces_.front().needed;
     const size_t first_count =
@@ -53,7 +54,7 @@ class Ring {
     return true;
   }
 
-  // The new commit, and what is needed from then on. Returns the largest piece.
+  // Appends the new commit, and drops what it makes unneeded. Returns the largest piece.
   uint64_t Put(const std::vector<NeededEntry>& put, bool stays) {
     if (!put.empty()) Append(CommitOf(put), stays ? put : std::vector<NeededEntry>());
     uint64_t largest = 0;
@@ -90,13 +91,13 @@ class Ring {
   std::deque<LogPiece> pieces_;
 };
 
-// Two laps: what the file's end leaves free differs from lap to lap.
+// Two laps, because the space that stays unused at the file's end differs from lap to lap.
 constexpr size_t kLaps = 2;
 
 bool StaysMovable(Ring ring, const RoomQuestion& question) {
   const uint64_t largest = ring.Put(question.put, question.put_stays);
   const uint64_t enough = std::max(largest, question.reserve);
-  // A single commit is in the way of no other.
+  // A single commit is in no other's way.
   if (ring.pieces() <= 1 && question.reserve == 0) return true;
   bool reserved = question.reserve == 0;
   for (size_t moves = kLaps * ring.pieces(); moves > 0; --moves) {
@@ -107,9 +108,9 @@ bool StaysMovable(Ring ring, const RoomQuestion& question) {
   return reserved;
 }
 
-// A necessary condition, whatever the order of the pieces: if more than one piece is needed behind
-// the new commit, the others leave room to move the largest version. A move may split a piece, but
-// no version.
+// Checks a necessary condition, whatever the order of the pieces: if more than one piece is needed
+// behind the new commit, there must be room to move the largest version. A move may split a piece,
+// but no version.
 bool LeavesRoomToMove(const RoomQuestion& question) {
   uint64_t pieces = 0;
   uint64_t bytes = 0;

@@ -15,8 +15,8 @@ Status ArrivingCopy::Begin(const Arrival& arrival) {
   return Status();
 }
 
-// If the program's place fails here, the reader asks it once more when no request is under way, and
-// reports what it does then.
+// If the program's allocator fails here, the reader calls it once more when no request is under
+// way, and reports the outcome of that call.
 bool ArrivingCopy::Begins(const Arrival& arrival) {
   return base::OrOutOfMemory([&] { return Begin(arrival); }).ok();
 }

@@ -17,7 +17,7 @@
 namespace quire::stream {
 namespace {
 
-constexpr uint64_t kDaemonPauseNs = 1'000'000;  // where many readers come to a daemon at once
+constexpr uint64_t kDaemonPauseNs = 1'000'000;  // if many readers connect to a daemon at once
 constexpr uint64_t kDaemonLookNs = 5'000'000;
 
 // Returns the absolute path of the file that an environment variable names; empty if it is not set.
@@ -35,7 +35,7 @@ struct DaemonClient::Link {
   explicit Link(io::Socket connected) : line(std::move(connected)) {}
 
   io::Socket line;
-  const uint32_t generation = base::ForkGeneration();  // a forked child has no line
+  const uint32_t generation = base::ForkGeneration();  // a forked child must connect again
   std::unique_ptr<QueueClient> queue;
 };
 
@@ -55,7 +55,7 @@ Result<std::string> DaemonClient::Call(const Request& request, uint64_t deadline
   return body;
 }
 
-// One thread connects, with its own deadline; the others wait for it, each up to its own.
+// One thread connects, with its own deadline; the others wait for it, each up to its own deadline.
 Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLink(uint64_t deadline_ns) {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
@@ -71,7 +71,7 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::TheLink(uint64_t deadl
   }
   link_.reset();
   connecting_ = true;
-  const base::ScopeExit over([this] {  // under the lock
+  const base::ScopeExit over([this] {  // with `mutex_` locked
     connecting_ = false;
     connected_.notify_all();
   });
@@ -132,7 +132,8 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::Connect(uint64_t deadl
   return link;
 }
 
-// It listens, or it is another reader's that was first: that one has the place, and is about to.
+// Connects to the started daemon, or to one that another reader started first: that one holds the
+// place's lock, and is about to listen.
 Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::ConnectToStarted(
     uint64_t deadline_ns) const {
   for (;;) {
@@ -146,7 +147,7 @@ Result<std::shared_ptr<DaemonClient::Link>> DaemonClient::ConnectToStarted(
 
 Status DaemonClient::StartDaemon(uint64_t deadline_ns) const {
   std::string program = program_;
-  // Without a metadata service that it can ask, a daemon that is started here would know nothing.
+  // A daemon that is started without a metadata service would know no parts.
   if (program.empty() && io::Environment(kMetadataVariable)) {
     program = io::FindProgram(kDaemonProgram);
   }
@@ -156,7 +157,7 @@ Status DaemonClient::StartDaemon(uint64_t deadline_ns) const {
   std::vector<std::string> arguments = {"--place", place_, "--detach"};
   if (!token_.empty()) arguments.insert(arguments.end(), {"--token", token_});
   const Status started = io::StartDetached(program, arguments, deadline_ns);
-  // Another reader's may have been first.
+  // Another reader may have started a daemon first.
   return started.code() == Code::kPeerFailed ? Status() : started;
 }
 

@@ -20,21 +20,21 @@ namespace quire::stream {
 namespace {
 
 constexpr uint64_t kMsMax = uint64_t{1} << 40;
-// What was fetched can be collected before it is read, where many read at once.
+// If many versions are read at once, a fetched one may be collected before it is read.
 constexpr int kRemoteAttempts = 4;
 
 uint64_t DeadlineIn(uint64_t ms) {
   return io::RealClock().NowNs() + std::min(ms, kMsMax) * base::kNsPerMs;
 }
 
-// Ends a view into the mirror, and then lets go of the reader that it rests upon.
+// Deletes a view into the mirror, and then releases the reader on which it rests.
 struct EndWithReader {
   std::shared_ptr<StreamReader> reader;
   void operator()(StreamView* view) const { std::default_delete<StreamView>()(view); }
 };
 
 // The versions whose bytes in the mirror were found damaged, until they are fetched again. Any
-// thread.
+// thread may call it.
 class DamagedVersions {
  public:
   void Add(const std::string& key, uint64_t version) {
@@ -55,7 +55,8 @@ class DamagedVersions {
   std::set<std::pair<std::string, uint64_t>> versions_;
 };
 
-// A view into the mirror, whose reader lives as long; told as the version that it is at its source.
+// A view into the mirror, which keeps the mirror's reader alive. It reports the version as it is at
+// its source.
 class RemoteView : public StreamView {
  public:
   RemoteView(std::shared_ptr<StreamReader> reader, std::unique_ptr<StreamView> view,
@@ -79,8 +80,8 @@ class RemoteView : public StreamView {
   const std::function<void()> on_damage_;
 };
 
-// The version that is told of, in the mirror. One that was removed, of a store that was made anew,
-// has another version of this number.
+// Returns a view of version `told` in the mirror. If a store was removed and recreated, the mirror
+// may still contain another version of this number.
 Result<std::unique_ptr<StreamView>> MirroredView(StreamReader& mirror, Slice key,
                                                  const StreamVersion& told) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<StreamView> view, mirror.View(key, told.version));
@@ -140,7 +141,8 @@ class RemoteReader : public StreamReader {
     request.part = part_;
     return request;
   }
-  // kNotFound at once for a key that no object can have: it might not even fit into a request.
+  // Returns kNotFound at once for a key that no object can have: it might not even fit into a
+  // request.
   Result<Request> Asked(RequestOperation operation, Slice key) const {
     if (key.empty() || key.size() > kKeyBytesMax) {
       return Status(Code::kNotFound, "no object has a key of " + std::to_string(key.size()) +
@@ -225,7 +227,7 @@ void RemoteReader::ForgetMirror(const Mirrored& mirror) {
 Status RemoteReader::ReadFetched(const Wanted& wanted, const OnArrival& on_arrival,
                                  const Use& use) {
   Status status;
-  // That is asked for again.
+  // A version that is known to be damaged is requested again.
   const bool known =
       !wanted.at_snapshot && damaged_->Contain(std::string(wanted.key), wanted.number);
   uint64_t damaged = known ? wanted.number : 0;
@@ -253,7 +255,7 @@ Status RemoteReader::ReadFetched(const Wanted& wanted, const OnArrival& on_arriv
       damaged_->Add(request.key, version);
       damaged = version;
     }
-    if (mirror.ok()) ForgetMirror(*mirror);  // the daemon may have made it anew
+    if (mirror.ok()) ForgetMirror(*mirror);  // the daemon may have recreated it
   }
   return status;
 }
@@ -290,7 +292,7 @@ Result<uint64_t> RemoteReader::Wait(uint64_t after, uint64_t timeout_ms) {
     Request request = Asked(RequestOperation::kWait);
     request.number = after;
     request.timeout_ms = std::min(left_ms, kWaitMsMax);
-    // The answer has its own time to travel.
+    // Adds the time that the answer needs to arrive.
     auto body =
         daemon_.Call(request, DeadlineIn(request.timeout_ms + std::min(timeout_ms_, kMsMax)));
     if (body.ok()) return DecodeNumber(*body);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kAddressBytesMax = 300;
 constexpr uint32_t kTextBytesMax = 1000;
-// Room for what stands beside a list in an answer.
+// Leaves room for the other fields of an answer.
 constexpr uint64_t kListBytesMax = kAnswerBytesMax - kTextBytesMax - 64;
 constexpr int kCodeMax = static_cast<int>(Code::kUnsupported);
 
@@ -18,7 +18,7 @@ Status DamagedRequest(const char* what) {
   return Status(Code::kCorruption, std::string("a message about streams has no right ") + what);
 }
 
-// Fields as they follow one another; after a failure all reads fail.
+// A reader of fields in their order; after one failure all reads fail.
 class Fields {
  public:
   explicit Fields(Slice bytes) : reader_(bytes) {}
@@ -116,7 +116,8 @@ bool TakeVersion(Fields* fields, StreamVersion* version) {
   return fields->ok() && version->version > 0 && ShapeFits(version->bytes, version->shape);
 }
 
-// A mark before each entry, and one that tells what follows the last: 0 nothing, 2 more elsewhere.
+// Precedes each entry (kEntry), and follows the last one: kLast, or kMore if the list is
+// incomplete.
 constexpr uint8_t kLast = 0;
 constexpr uint8_t kEntry = 1;
 constexpr uint8_t kMore = 2;
@@ -193,7 +194,7 @@ Result<Request> DecodeRequest(Slice bytes) {
   request.have_time_ns = fields.Number();
   request.timeout_ms = std::min(fields.Number(), kWaitMsMax);
   request.address = fields.Text(kAddressBytesMax);
-  // Each part takes its bytes: their number needs no limit of its own.
+  // The bytes of the message limit the number of parts, so it needs no limit of its own.
   for (uint64_t left = fields.Number(); left > 0 && fields.ok(); --left) {
     const StorePart part = TakePart(&fields);
     request.parts.push_back({part, fields.Number()});

@@ -54,7 +54,7 @@ void RunBody(uint8_t choice, Slice bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  // Of exactly the size: the sanitizer sees every step beyond it.
+  // A copy of exactly the size, so that the sanitizer sees every access beyond it.
   const std::vector<char> bytes(data + 1, data + size);
   const quire::Slice input(bytes.data(), bytes.size());
   switch (data[0] % 6) {

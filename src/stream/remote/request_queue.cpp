@@ -87,7 +87,7 @@ Result<std::string> QueueClient::Call(Slice request, uint64_t deadline_ns,
   slot.hears = on_arrival ? 1 : 0;
   slot.state.store(Value(SlotState::kAsked));
   Status status = ring_();
-  // A daemon that hears no bell may still look.
+  // Even if the bell failed, the daemon may have taken the request.
   if (!status.ok() && !Change(slot.state, SlotState::kAsked, SlotState::kFree)) status = Status();
   if (status.ok()) status = Await(slot, deadline_ns, on_arrival);
   std::string answer;
@@ -124,7 +124,7 @@ Status QueueClient::Await(QueueSlot& slot, uint64_t deadline_ns, const OnArrival
         return late ? Status(Code::kTimedOut, "the daemon did not answer in time") : DaemonGone();
       }
       if (slot.state.load() == Value(SlotState::kAnswered)) return Status();
-      return DaemonGone();  // no state that it may have
+      return DaemonGone();  // the slot's state is invalid
     }
     io::FutexWait(&slot.turns, turns, std::min(deadline_ns - now, kQueueLookNs));
   }

@@ -19,17 +19,18 @@ namespace quire::stream {
 namespace {
 
 constexpr int kOpenAttempts = 1000;
-constexpr int kPatience = 20;  // attempts; then whether the writer lives is asked
+constexpr int kPatience = 20;  // attempts before the reader checks whether the writer lives
 constexpr uint64_t kOpenPauseNs = 1'000'000;
-constexpr uint64_t kSliceNs = 500'000'000;  // then whether the writer lives is asked
+constexpr uint64_t kSliceNs = 500'000'000;  // then the reader checks whether the writer lives
 
-/// The requested version: a number (0: the newest), or that of a snapshot.
+/// The requested version: by its number (0: the newest), or by a snapshot.
 struct Which {
   uint64_t number = 0;
   bool of_snapshot = false;
 };
 
-// The lowest position that is read for refs[at], back to the whole version that it rests upon.
+// Returns the lowest position that is read for refs[at], back to the whole version on which it
+// rests.
 Position LowestOf(const std::vector<VersionRef>& refs, size_t at) {
   Position lowest = kNoPin;
   for (size_t i = at; i < refs.size(); ++i) {
@@ -47,15 +48,16 @@ Status ChangesAlways() {
   return Status(Code::kBusy, "the versions of the object change at every look: try again");
 }
 
-// A version that was found: its entries back to the whole one, held if the log is pinned.
+// A version that was found: its entries, back to the whole version. If the reader pins, `held` pins
+// them.
 struct FoundVersion {
   std::shared_ptr<const ReaderLog> reader_log;
   std::vector<VersionEntry> chain;
-  Position lowest = 0;  // of the log, that is read for it
+  Position lowest = 0;  // the lowest position of the log that is read for it
   Pins::Held held;
 
   const VersionEntry& entry() const { return chain.front(); }
-  // A writer overwrites bytes of the log that no pin holds.
+  // The writer may overwrite bytes of the log that no pin holds.
   bool in_place() const { return reader_log->pinned() && !entry().delta && !entry().packed; }
 };
 
@@ -84,7 +86,7 @@ class LocalView final : public HashedView {
     return entry.has_content_hash ? std::optional(entry.content_hash) : std::nullopt;
   }
   Status Verify() const override {
-    if (!found_.in_place()) return Status();  // checked when it was put together
+    if (!found_.in_place()) return Status();  // Fill has checked it
     const LogHeap& heap = found_.reader_log->heap();
     const VersionEntry& entry = found_.entry();
     QUIRE_RETURN_IF_ERROR(heap.CheckReadable(entry.data, entry.stored));
@@ -132,7 +134,7 @@ class LocalReader final : public StreamReader {
   Result<std::shared_ptr<const char>> RoomAt(Position at, uint64_t bytes);
 
  private:
-  // What the writer says. The state is read first: what is finished has no further snapshot.
+  // The writer's state and snapshot. The state is read first: after the end no snapshot follows.
   struct Told {
     std::shared_ptr<Gate> gate;  // null: no program writes
     GateState state;
@@ -161,16 +163,16 @@ class LocalReader final : public StreamReader {
 
   io::FileSystem& fs_;
   PartName name_;
-  std::shared_ptr<Gate> gate_;  // of a reader that pins, constant for its lifetime; else null
+  std::shared_ptr<Gate> gate_;  // constant after Open; null: this reader only looks
   std::mutex mutex_;            // guards reader_log_
   std::shared_ptr<const ReaderLog> reader_log_;
   bool stale_ = false;          // the log's writer has died, and this reader only looks
   std::unique_ptr<Pins> pins_;  // null: this reader only looks
 };
 
-// What `look` finds, which looks again where the writer changed what it looked at. A writer that
-// died amid a collection has told that versions go, and will never take them from the index: until
-// the index is made anew they are neither held nor gone.
+// Returns what `look` finds, and retries if the writer changed what it read. A writer that died
+// during a collection has announced that versions go, but never removes them from the index. Until
+// the index is rebuilt, they can neither be held nor reported as gone.
 template <typename Body>
 auto LocalReader::Again(const Body& look) -> decltype(look(nullptr)) {
   for (int attempt = 1;; ++attempt) {
@@ -182,12 +184,12 @@ auto LocalReader::Again(const Body& look) -> decltype(look(nullptr)) {
       continue;
     }
     const Status asked = base::OrOutOfMemory([&] { return WriterGone(); }).status();
-    // In a shortage it is not known: the writer may only be slow.
+    // If memory or descriptors are short, this is unknown: the writer may only be slow.
     if (asked.code() != Code::kOutOfMemory) QUIRE_RETURN_IF_ERROR(asked);
   }
 }
 
-// What there is to be seen by now: another index where the writer has made one.
+// Returns the log as readers see it now, with another index if the writer has made one.
 Result<std::shared_ptr<const ReaderLog>> LocalReader::Now() {
   QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("the stream reader"));
   const std::lock_guard guard(mutex_);
@@ -208,22 +210,22 @@ Result<LocalReader::Told> LocalReader::AsTold() {
   return Told{reader_log->gate(), state, reader_log->snapshot()};
 }
 
-// Nothing: what lies there has been collected, or is about to be.
+// Holds the log from `from` on. Returns nothing if those bytes were collected, or are about to be.
 Result<std::optional<Pins::Held>> LocalReader::HoldFrom(const ReaderLog& reader_log,
                                                         Position from) {
   if (pins_ != nullptr) return pins_->Hold(from);
   return reader_log.Untouched(from) ? std::optional(Pins::Held()) : std::nullopt;
 }
 
-// Whether what was read from `from` on was there all the while.
+// Returns whether no bytes from `from` on were collected while they were read.
 bool LocalReader::Counts(const ReaderLog& reader_log, Position from) const {
   return pins_ != nullptr || reader_log.Untouched(from);
 }
 
-// All versions that were committed; up to the first that is `enough`. The index is read before the
-// gate's snapshot: a version that was collected meanwhile gave way to one of a snapshot that the
-// gate had by then. The other way round the newest version is left out as too new, and an older one
-// that is kept passes for it (docs/decisions/0014-reading-beside-a-writer.md).
+// Returns all committed versions, up to the first that is `enough`. It reads the index before the
+// gate's snapshot: a version that was collected meanwhile was replaced by one of a snapshot that
+// the gate had by then. In the other order the newest version would be dropped as too new, and an
+// older one that is kept would pass for it (docs/decisions/0014-reading-beside-a-writer.md).
 Result<std::vector<VersionRef>> LocalReader::Visible(const ReaderLog& reader_log, Slice key,
                                                      const Index::Enough& enough) {
   base::SyncPoint("stream.read.before_index");
@@ -246,14 +248,15 @@ Result<std::vector<VersionRef>> LocalReader::Visible(const ReaderLog& reader_log
 Result<FoundVersion> LocalReader::TryFind(Slice key, const Which& which, bool* again) {
   *again = false;
   FoundVersion found;
-  // Before the index is chosen and read: then it has all versions of snapshots up to this one.
+  // Read before the index is chosen and read, which then has all versions of snapshots up to this
+  // one.
   QUIRE_ASSIGN_OR_RETURN(const uint64_t snapshot, SnapshotNow());
   QUIRE_ASSIGN_OR_RETURN(found.reader_log, Now());
   base::SyncPoint("stream.read.after_sight");
   if (which.of_snapshot && which.number > snapshot) {
     return Status(Code::kNotFound, "there is no snapshot " + std::to_string(which.number) + " yet");
   }
-  // Back to the whole version that the one that is meant rests upon.
+  // Reads back to the whole version on which the requested one rests.
   const auto enough = [&](const VersionRef& ref) {
     const uint64_t number = which.of_snapshot ? ref.snapshot : ref.version;
     return !ref.delta && ref.snapshot <= snapshot && (which.number == 0 || number <= which.number);
@@ -386,7 +389,7 @@ Result<uint64_t> LocalReader::SnapshotNow() {
   return told.snapshot;
 }
 
-// What has the log's name may be another by now, with a writer of its own.
+// Fails if the log's name belongs to another store by now, which may have its own writer.
 Status LocalReader::CheckNotRemoved() {
   uint64_t log_id = 0;
   {
@@ -396,7 +399,7 @@ Status LocalReader::CheckNotRemoved() {
   return CheckSamePart(fs_, name_, log_id);
 }
 
-// Whether the one that says it is writing is not there any more.
+// Returns whether the program that announced itself as the writer no longer runs.
 Result<bool> LocalReader::WriterDied() {
   QUIRE_ASSIGN_OR_RETURN(const Told told, AsTold());
   QUIRE_RETURN_IF_ERROR(CheckNotRemoved());
@@ -405,8 +408,9 @@ Result<bool> LocalReader::WriterDied() {
   return holder.empty();
 }
 
-// The index that a writer left that died: the last commit may not be in it. It is made anew, in
-// memory of this reader alone if it only looks. False: somebody opens the part this moment.
+// Rebuilds the index of a writer that died, because the last commit may be missing in it. If this
+// reader only looks, it does so in its own memory. Returns false if another program opens the part
+// at this moment.
 Result<bool> LocalReader::IndexAnew() {
   if (pins_ == nullptr) {
     const std::lock_guard guard(mutex_);
@@ -424,10 +428,10 @@ Result<bool> LocalReader::WriterGone() {
   return died ? IndexAnew() : Result<bool>(false);
 }
 
-// An error: there is nothing more to wait for.
+// Returns an error if there is nothing more to wait for.
 Status LocalReader::LookAfterWriter() {
   const Result<bool> died = WriterDied();
-  // This program is short of descriptors or memory: that says nothing of the writer.
+  // A lack of descriptors or memory in this program says nothing about the writer.
   if (died.status().code() == Code::kOutOfMemory) return Status();
   QUIRE_RETURN_IF_ERROR(died.status());
   if (!*died) return Status();
@@ -436,10 +440,11 @@ Status LocalReader::LookAfterWriter() {
   return Status(Code::kPeerFailed, made.message());
 }
 
-// The gate of a removed store describes its end forever.
+// Returns why no further snapshot comes. It checks the store first, because the gate of a removed
+// store reports its last state forever.
 Status LocalReader::NoFurther(GateState state) {
   const Status same = CheckNotRemoved();
-  if (!same.ok() && same.code() != Code::kOutOfMemory) return same;  // else it is not known
+  if (!same.ok() && same.code() != Code::kOutOfMemory) return same;  // else unknown
   if (state == GateState::kFinished) return Status(Code::kNotFound, "the writer has finished");
   return Status(Code::kPeerFailed, "no program writes " + name_.path("log") +
                                        ", and its writer did not finish it");

@@ -8,7 +8,7 @@
 namespace quire::stream {
 namespace {
 
-// An analysis may ask for any objects, and those that it asked for stay in the index.
+// An analysis may request any objects, and the requested objects stay in the index.
 constexpr uint32_t kObjectsMin = 1 << 16;
 
 class LogMirror final : public Mirror {
@@ -32,8 +32,8 @@ class LogMirror final : public Mirror {
 
   Status Commit(uint64_t hash) override { return part_->CommitReserved(hash); }
 
-  // Nobody else makes a mirror here. No file is opened: each fetch asks, also where the program has
-  // no descriptor left.
+  // No other program makes a mirror here. This opens no file, because each fetch calls it, even if
+  // the program has no descriptor left.
   Result<bool> Removed() const override {
     QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(part_->name().path("log")));
     return !there;
@@ -44,7 +44,8 @@ class LogMirror final : public Mirror {
   std::unique_ptr<Part> part_;
 };
 
-// The gate goes last: readers that look for the log meanwhile do not find it. Views of it stay.
+// Removes the gate last, so that readers that look for the log meanwhile do not find it. Views of
+// it stay valid.
 Status RemoveFiles(io::FileSystem& fs, const PartName& name) {
   for (const char* const file : {"log", "index", "gate"}) {
     const Status removed = fs.Unlink(name.path(file));
@@ -62,7 +63,7 @@ std::string MirrorPlace(const std::string& place) {
 Result<std::unique_ptr<Mirror>> Mirror::Open(io::FileSystem& fs, const std::string& place,
                                              const std::string& name, uint32_t rank,
                                              const StreamOptions& options) {
-  // Nothing is kept for its own sake: what is fetched is there as long as there is room.
+  // A mirror keeps no version for its own sake: fetched versions stay as long as there is room.
   StreamOptions cache = options;
   cache.keep_versions = 0;
   cache.keep_ms = 0;

@@ -65,7 +65,7 @@ Status Assemble(const LogHeap& heap, const std::vector<VersionEntry>& chain, cha
   return CheckContent(chain.front(), to).WithContext(heap.path());
 }
 
-// The entries, where they lie in places_, and the record: then it is committed.
+// Appends the entries, notes their positions in places_, and stores the record, which commits them.
 void Part::EndCommit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns,
                      const std::vector<PendingVersion>& items, std::list<LiveCommit>* fresh) {
   const Position at = heap_->begin();
@@ -76,7 +76,7 @@ void Part::EndCommit(RecordKind kind, uint64_t snapshot, uint64_t unix_time_ns,
   AddLive(at, items, fresh);
 }
 
-// What can fail for want of memory, before anything is stored.
+// Allocates all memory that a commit needs, before anything is stored.
 std::list<Part::LiveCommit> Part::NewLive(size_t entries) {
   std::list<LiveCommit> fresh(1);
   fresh.front().entries.reserve(entries);
@@ -208,8 +208,8 @@ Result<VersionEntry> Part::EntryAt(Slice key, uint64_t snapshot) const {
   return heap_->EntryAt(refs[static_cast<size_t>(which)].entry);
 }
 
-// An object that came later has no version then, which is as it was; one of which versions are gone
-// may have had one.
+// An object that was created later rightly has no version in the snapshot. An object that has lost
+// versions may have had one.
 Status Part::WhetherWhole(uint64_t snapshot) const {
   bool whole = snapshot != 0 && snapshot <= snapshot_;
   Status unknown;

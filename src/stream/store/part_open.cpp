@@ -12,11 +12,11 @@ namespace quire::stream {
 namespace {
 
 constexpr uint64_t kLockPauseNs = 1'000'000;
-constexpr uint64_t kWriterTimeoutNs = 500'000'000;  // of one that may just have died
+constexpr uint64_t kWriterTimeoutNs = 500'000'000;  // for a writer that may just have died
 constexpr uint64_t kTendingTimeoutNs = 60'000'000'000;
 constexpr char kTends[] = ", which only tends it";
 
-// `busy` names the holder. A program that runs gives way within milliseconds.
+// `busy` names the holder. A program that runs releases the part within milliseconds.
 Status NotGivenWay(const Status& busy) {
   return Status(busy.code(), busy.message() + ". It did not give way within " +
                                  std::to_string(kTendingTimeoutNs / 1'000'000'000) +
@@ -126,12 +126,13 @@ Status Part::Open(const StreamOptions* options, bool create) {
   QUIRE_ASSIGN_OR_RETURN(gate_, Gate::Create(fs_, name_.path("gate")));
   asked_ = gate_->asked();
   finished_ = !writing_ && had.finished;
-  // If the writer died, the gate says that nobody writes until there is an index. If it ended, the
-  // gate and the earlier index stay right until there is another index, or if none can be made.
+  // If the writer died, the gate must say that no program writes until there is a new index. If the
+  // writer ended, the gate and the earlier index stay right until there is a new index, and also if
+  // none can be made.
   if (!writing_ && !EndTold()) gate_->SetState(GateState::kNone);
   QUIRE_RETURN_IF_ERROR(Recover());
-  // Who writes pays for the pages at once, and not one by one amid his steps.
-  // A file system would write them all out.
+  // A writer pays for the pages at once, and not one by one during its steps. Not on a file system,
+  // which would write all of them out.
   if (writing_ && heap_->memory().in_memory()) heap_->memory().Prefault();
   return Status();
 }
@@ -165,7 +166,7 @@ void Part::Keep() {
   made_files_.Keep();
 }
 
-// kBusy: an owner waits for the part, which this program only tends.
+// Returns kBusy if an owner waits for the part, which this program only tends.
 Status Part::GiveWay() const {
   const bool gives_way = !writing_ && gate_->asked() != asked_;
   return gives_way ? Status(Code::kBusy, "a program wants to write " + heap_->path()) : Status();
@@ -178,8 +179,8 @@ Status Part::Recover() {
   HowToRead how = HowToReadDuring(boot_id, *heap_);
   how.go_on = [this] { return GiveWay(); };
   QUIRE_ASSIGN_OR_RETURN(const LogContents found, ReadContents(heap_.get(), how, &end));
-  // A record that is whole was stored after all that belongs to it, unless the power failed where
-  // pages are written in any order.
+  // A whole record was stored after all that belongs to it, unless the power failed and the pages
+  // were written in any order.
   const bool described = gate_->Describes(heap_->identity().log_id, boot_id);
   QUIRE_RETURN_IF_ERROR(CheckEnd(*heap_, end, described ? gate_->tail() : 0, !how.any_order));
   if (!same_boot) QUIRE_RETURN_IF_ERROR(EraseLost(end));
@@ -191,17 +192,17 @@ Status Part::Recover() {
   head.keep_versions = options_.keep_versions;
   head.keep_ms = options_.keep_ms;
   head.finished = finished_;
-  // A snapshot that was kept and lost with the power: the next one of its number is another.
+  // If a kept snapshot was lost with the power, the next snapshot of its number is another one.
   std::erase_if(head.kept, [&](uint64_t kept) { return kept > snapshot_; });
   QUIRE_RETURN_IF_ERROR(MakeIndex(found));
   FillLive(found);
-  // Last: an opening that is refused leaves the policy that the log had, and its end.
+  // Last, so that a refused opening leaves the log's policy and end as they were.
   QUIRE_RETURN_IF_ERROR(heap_->WriteHead(std::move(head)));
   Announce();
   return Status();
 }
 
-// Of what the power took.
+// Erases the records behind the end that a loss of power left, and logs what was lost.
 Status Part::EraseLost(const WalkEnd& end) {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t lost, heap_->EraseBehindTail());
   if (lost != 0 || heap_->fell_back() || !end.status.ok()) {
@@ -221,7 +222,7 @@ Status Part::MakeIndex(const LogContents& found) {
   const uint32_t number = gate_->index_number() + 1;
   QUIRE_ASSIGN_OR_RETURN(const bool left_over, fs_.Exists(temporary));
   if (left_over) QUIRE_RETURN_IF_ERROR(fs_.Unlink(temporary));
-  // Without room for all of it none of it stays.
+  // If there is no room for the whole index, its file is removed.
   io::MadePaths made;
   made.AddFile(fs_, temporary);
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<io::File> file,
@@ -237,7 +238,7 @@ Status Part::MakeIndex(const LogContents& found) {
   base::SyncPoint("stream.index.before_rename");
   QUIRE_RETURN_IF_ERROR(fs_.Rename(temporary, path));
   made.Keep();
-  // The one before, if there is one, counts until here. From here on nothing fails.
+  // Up to here the earlier index counts, if there is one. From here on nothing fails.
   index_ = std::move(filled);
   index_map_ = std::move(map);
   base::SyncPoint("stream.index.before_number");
@@ -245,8 +246,8 @@ Status Part::MakeIndex(const LogContents& found) {
   return Status();
 }
 
-// Keys stay in an index without their versions, until it is made anew: with the objects of the
-// newest commits, half as many as there can be.
+// Rebuilds the index with only the objects of the newest commits, about half of those for which it
+// has room: until then, keys stay in an index even without versions.
 Status Part::ForgetObjects() {
   SlotSet newest;
   Position to = heap_->tail();
@@ -268,9 +269,9 @@ Status Part::ForgetObjects() {
     stay.emplace_back(object, &known->first);
   });
   constexpr uint32_t kForgotten = UINT32_MAX;
-  std::vector<uint32_t> slots(index_->slots(), kForgotten);  // now, by what they were before
+  std::vector<uint32_t> slots(index_->slots(), kForgotten);  // new slots, by old slot
   QUIRE_RETURN_IF_ERROR(MakeIndex(found));
-  // Nothing fails amid this: `live_` and the index speak of the same slots.
+  // Nothing fails from here on, so that `live_` and the index use the same slots.
   for (const auto& [before, key] : stay) {
     const Result<uint32_t> now = index_->Find(*key);
     if (now.ok()) slots[before] = *now;
@@ -304,8 +305,8 @@ Status Part::Finish() {
   return Status();
 }
 
-// What a forked program has of its parent's is not its own. An opening that failed amid its work
-// has nothing to say: readers would take what the gate said before for all that there is.
+// A forked child does not own its parent's part. After an opening that failed there is no end to
+// announce: readers would take what the gate contained before as complete.
 Part::~Part() {
   if (own() && announced_ && !finished_) gate_->SetState(GateState::kEnded);
 }

@@ -17,7 +17,7 @@ namespace quire::stream {
 namespace {
 
 constexpr size_t kPieceCommits = 1024;
-constexpr int kPlansMax = 8;  // of moves for one commit; all but the last see versions age out
+constexpr int kPlansMax = 8;  // plans of moves for one commit; a new one if versions age out
 
 // Returns the largest size of a commit in which all items are whole.
 uint64_t WholeBytes(const std::vector<PendingVersion>& items) {
@@ -28,10 +28,11 @@ uint64_t WholeBytes(const std::vector<PendingVersion>& items) {
 
 }  // namespace
 
-// Which of an object's versions, newest first, the policy keeps; with each what it rests upon. Of
-// those behind the last that is needed only the first may be among `refs`.
-// `superseded`: one more is about to come, which rests upon none. No version counts as younger than
-// the one behind it: of a clock that was set back versions of before lie in the future, for long.
+// Finds which of an object's versions, newest first, the policy keeps, including those on which
+// kept deltas rest. Of the versions older than the last needed one, `refs` may contain only the
+// newest. `superseded`: a whole version is about to follow. An older version never counts as
+// younger than a newer one: if the clock was set back, the times of earlier versions lie in the
+// future for long.
 Status Part::Needed(uint32_t slot, bool superseded, std::vector<VersionRef>* refs,
                     std::vector<bool>* needed) const {
   const uint64_t now_ns = options_.keep_ms == 0 ? 0 : io::UnixTimeNs();
@@ -74,7 +75,8 @@ bool Part::Policy::EndsInDelta(const LiveEntry& entry) const {
   return newest.delta && newest.version == entry.version;
 }
 
-// The first commit that is needed, or behind which there is room for `bytes`.
+// Returns the position of the first commit that is needed; an earlier one, if moving the head there
+// makes room for `bytes`.
 Result<Position> Part::FirstNeeded(uint64_t bytes) const {
   Policy policy(*this);
   base::SyncPoint("stream.collect.before_look");
@@ -109,8 +111,9 @@ Result<std::vector<VersionEntry>> Part::NeededOfHead(const Record& record) const
   return needed;
 }
 
-// OK: the reader that had the slot is gone, and the slot is clear. Who has its lock clears it:
-// a new reader may come to it at any time. The locks of a store that was moved went with it.
+// Returns OK if the reader that had the slot is gone, and clears the slot. Only the holder of the
+// slot's lock clears it, because a new reader may take the slot at any time. If the store was
+// moved, its lock files moved with it.
 Status Part::ClearIfDead(uint32_t slot) const {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<io::FileLock> lock,
                          fs_.Lock(name_.pin_path(slot), io::ProcessDescription()));
@@ -119,8 +122,8 @@ Status Part::ClearIfDead(uint32_t slot) const {
   return Status();
 }
 
-// Of readers that live, and of those of which that is not known: `doubt` says why it is not of the
-// lowest.
+// Returns the lowest pin of a reader that lives, or that may live: then `doubt` says why this is
+// unknown for the reader with the lowest pin.
 Position Part::LowestPin(Status* doubt) const {
   Position lowest = kNoPin;
   for (uint32_t slot = 0; slot < gate_->pin_slots(); ++slot) {
@@ -150,8 +153,8 @@ Position Part::EndBelow(Position pin, Position to) const {
   return to;
 }
 
-// The new head is published first, and then the pins are read: a reader pins first and then reads
-// the head, so that one of the two sees the other.
+// Publishes the new head first, and then reads the pins. A reader pins first and then reads the
+// head, so that one of the two sees the other.
 Status Part::MoveHead(Position to) {
   const Position from = heap_->head().head;
   pinned_ = false;
@@ -182,7 +185,8 @@ Status Part::LetGo(Position to) {
   return heap_->WriteHead(std::move(head));
 }
 
-// With what lies below `to` goes what rests upon it: nobody needs that, or it would need this.
+// Removes the versions below `to`, and those that rest on them: none of them is needed, because a
+// needed one would make the versions below it needed.
 Status Part::DropBelow(Position to) {
   std::vector<bool> seen(index_->slots());
   std::vector<VersionRef> refs;
@@ -225,8 +229,8 @@ Status Part::CollectFor(uint64_t bytes) {
   return MoveHead(to);
 }
 
-// Not at each commit: each time the head is written anew. Where nothing could go it is not tried
-// again before the log has grown some more.
+// Does not collect at each commit, because each collection writes the head. If nothing could go, it
+// retries only after the log has grown some more.
 Status Part::CollectAtThreshold() {
   const uint64_t capacity = heap_->identity().capacity;
   const bool filled = heap_->live_bytes() > capacity / 100 * options_.collect_percent;
@@ -238,8 +242,9 @@ Status Part::CollectAtThreshold() {
   return Status();
 }
 
-// Appends what is needed of the head's commit again, under the numbers that it has; then the head
-// can move over it. In two commits where the file ends between them: so little is left free there.
+// Appends the needed versions of the head's commit again, with the numbers that they have; then the
+// head can move over it. If the file ends between them it makes two commits, so that little of the
+// file's end stays unused.
 Status Part::RelocateHead(HeadMove* move) {
   *move = HeadMove::kAgedOut;
   if (live_.empty()) return Status();
@@ -308,9 +313,8 @@ bool Part::RoomFor(uint64_t bytes, uint64_t spare) const {
   return heap_->Needs(bytes) + spare <= heap_->free_bytes();
 }
 
-// What is kept and comes to stand at the head must be appended again while there is room for it
-// (room_plan.h): no commit takes that room, also not beside a reader, behind which the head stands
-// still.
+// Kept versions that come to stand at the head must be appended again while there is room for them
+// (room_plan.h). No commit takes that room, even while a reader stops the head.
 Status Part::MakeRoom(uint64_t bytes, const std::vector<PendingVersion>& items, uint64_t versions) {
   pinned_ = false;
   if (bytes > heap_->identity().capacity) return Full(bytes, "and a commit lies in one piece");
@@ -319,14 +323,14 @@ Status Part::MakeRoom(uint64_t bytes, const std::vector<PendingVersion>& items, 
   if (index_->free_versions() < versions) {
     return Full(bytes, "the index has no room for more versions");
   }
-  // Enough for any commit that is there, wherever it falls: nothing is to be looked at.
+  // There is room for the largest commit, wherever it falls, so that no further check is needed.
   if (RoomFor(bytes, 2 * largest_commit_)) return Status();
-  // What nobody keeps goes bit by bit, as a cache does; else all that can go goes at once.
+  // If nothing is kept (a cache), collects only what `bytes` need; else collects all that can go.
   QUIRE_RETURN_IF_ERROR(options_.keep_versions == 0 ? CollectFor(bytes) : Collect());
   bool fits = false;
   QUIRE_RETURN_IF_ERROR(MoveWhatIsKept(bytes, items, &fits));
   if (heap_->live_bytes() == 0 && !RoomFor(bytes, 0)) {
-    heap_->SkipRest();  // the log is empty, and its tail lies where nothing large fits behind it
+    heap_->SkipRest();  // the log is empty, but nothing large fits before the file's end
     gate_->SetTail(heap_->tail());
     QUIRE_RETURN_IF_ERROR(Collect());
   }
@@ -337,7 +341,7 @@ Status Part::MakeRoom(uint64_t bytes, const std::vector<PendingVersion>& items, 
               "and " + (pinned_ ? HeldText() : "what is kept lies in the way"));
 }
 
-// What is kept and lies at the head keeps those behind it in the index.
+// A kept version at the head also keeps all those behind it in the index, so it is moved.
 Status Part::MakeIndexRoom(uint64_t versions) {
   QUIRE_RETURN_IF_ERROR(Collect());
   for (const Position lap = heap_->tail();
@@ -350,7 +354,7 @@ Status Part::MakeIndexRoom(uint64_t versions) {
   return Status();
 }
 
-// What a snapshot takes of all objects, whole, once the items are there.
+// Returns the size of a snapshot of all objects, whole, after `items` were stored.
 uint64_t Part::WholeSnapshotBytes(const std::vector<PendingVersion>& items) const {
   uint64_t bytes = newest_bytes_ + WholeBytes(items);
   for (const PendingVersion& item : items) {
@@ -369,7 +373,7 @@ bool Part::LeavesRoom(const std::vector<PendingVersion>& items) {
   return question.ok() && MovesFor(*question).has_value();
 }
 
-// The log as it is, and as it is once the items are there.
+// Describes the log as it is, and as it is after `items` were stored.
 Result<RoomQuestion> Part::AskFor(uint64_t bytes, const std::vector<PendingVersion>& items) const {
   RoomQuestion question;
   question.capacity = heap_->identity().capacity;
@@ -383,16 +387,16 @@ Result<RoomQuestion> Part::AskFor(uint64_t bytes, const std::vector<PendingVersi
     deltas = deltas || item.entry.delta;
     question.put.push_back({CommitBytes({&item, 1}) - kRecordBytes});
   }
-  // Of a version whose bytes are filled in later only the sum is known.
+  // If the bytes of a version are filled in later, only the total size is known.
   if (items.empty() && bytes != 0) question.put.push_back({bytes - kRecordBytes});
-  // Deltas are stored only where a snapshot of whole versions can come after them, as one commit:
-  // what is whole can be put again in any log that is large enough for it.
+  // Deltas are stored only if a snapshot of whole versions can follow them as one commit. Whole
+  // versions can be put again in any log that is large enough for them.
   if (deltas) question.reserve = WholeSnapshotBytes(items);
   Policy now(*this);
   Policy after(*this, std::move(superseded));
   for (auto at = live_.begin(); at != live_.end(); ++at) {
     const LiveCommit& commit = *at;
-    // With the rest of the file, if that was skipped behind it.
+    // Includes the rest of the file if that was skipped.
     const Position end = std::next(at) == live_.end() ? heap_->tail() : std::next(at)->at;
     const Position begin = question.pieces.empty() ? question.head : commit.at;
     LogPiece piece;
@@ -417,9 +421,9 @@ Result<RoomQuestion> Part::AskFor(uint64_t bytes, const std::vector<PendingVersi
   return question;
 }
 
-// Moves what is kept from the head to the tail, until there is room for `bytes`, and behind it to
-// move what is kept for ever. Where a reader holds what is to be moved, it stays. If versions age
-// out meanwhile, the log is not as it was planned for: then it is planned again.
+// Moves kept versions from the head to the tail, until there is room for `bytes`, and after that to
+// move what is kept for ever. A version that a reader holds stays. If versions age out meanwhile,
+// the plan does not fit the log any more, and a new one is made.
 Status Part::MoveWhatIsKept(uint64_t bytes, const std::vector<PendingVersion>& items, bool* fits) {
   *fits = false;
   HeadMove last = HeadMove::kAgedOut;
@@ -453,9 +457,10 @@ Status Part::SetKept(std::vector<uint64_t> kept) {
   return heap_->WriteHead(std::move(head));
 }
 
-// More that is kept takes no more of the room by which the head moves than a commit does: that is
-// asked, and what is kept is moved, before anything is stored. Whoever finds it stored has room to
-// go on. If it cannot be kept, for want of memory, too, it is not: nobody would release it.
+// Keeps one more snapshot, if as much room to move the head remains as a commit must leave. This is
+// checked, and kept versions are moved, before anything is stored, so that a program that finds the
+// snapshot kept has room to go on. If it cannot be kept, also for want of memory, it is released
+// again: no program would release it.
 Status Part::KeepAlso(uint64_t snapshot) {
   std::vector<uint64_t> before = heap_->head().kept;
   bool fits = false;

@@ -20,7 +20,7 @@ Status Pins::TakeSlot() {
   for (uint32_t slot = 0; slot < kPinsMax; ++slot) {
     Result<std::unique_ptr<io::FileLock>> lock = fs_.Lock(name_.pin_path(slot), holder);
     if (lock.ok()) {
-      // In a store that was moved another reader of this gate may have the slot.
+      // If the store was moved, another reader of this gate may have the slot.
       QUIRE_RETURN_IF_ERROR(CheckSamePart(fs_, name_, gate_->log_id()));
       slot_ = slot;
       lock_ = *std::move(lock);
@@ -40,7 +40,7 @@ void Pins::Tell() {
 
 Result<std::optional<Pins::Held>> Pins::Hold(Position at) {
   const std::lock_guard guard(mutex_);
-  // A forked program tells anew, in its own slot, also of what it has of its parent's.
+  // A forked child takes its own slot, and pins there also what it inherited from its parent.
   const bool first = !HasSlot();
   QUIRE_RETURN_IF_ERROR(TakeSlot());
   const auto held = held_.insert(at);

@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kOpenTimeoutNs = 60'000'000'000;
 constexpr uint64_t kSightPauseNs = 2'000'000;
 constexpr uint32_t kRoot = 0;
-// Of an index before it is attached: its header.
+// The header of an index, which is read before the index is attached.
 constexpr uint64_t kIndexLooked = 4096;
 
 // A reader maps the files that it reads, and any user who may write to them can end the program. It
@@ -29,7 +29,7 @@ Status CheckOwner(io::FileSystem& fs, const PartName& name) {
        {name.directory(), StoreRoot::PathIn(name.directory()), name.path("log"), name.path("gate"),
         name.path("index"), name.path("log") + ".lock"}) {
     const auto owner = fs.SoleWriter(path);
-    if (owner.status().code() == Code::kNotFound) continue;  // who opens it tells
+    if (owner.status().code() == Code::kNotFound) continue;  // opening it reports this
     QUIRE_RETURN_IF_ERROR(owner.status());
     if (*owner == trusted || *owner == kRoot) continue;
     return Status(Code::kInvalidArgument, path + " belongs to user " + std::to_string(*owner) +
@@ -40,7 +40,7 @@ Status CheckOwner(io::FileSystem& fs, const PartName& name) {
   return Status();
 }
 
-// Whether an index cannot be made in the store, while one in this program's memory may do.
+// Returns whether the index cannot be made in the store, but perhaps in this program's memory.
 bool Hinders(Code code) {
   return code == Code::kReadOnly || code == Code::kIo || code == Code::kNoSpace ||
          code == Code::kOutOfMemory;
@@ -52,8 +52,8 @@ class SightOpener {
  public:
   SightOpener(io::FileSystem& fs, const PartName& name) : fs_(fs), name_(name) {}
 
-  // One with the index that the gate speaks of. kBusy: there is none yet, or it is replaced this
-  // moment.
+  // Opens the log with the index that the gate names. Returns kBusy if there is none yet, or if it
+  // is being replaced.
   Result<std::shared_ptr<const ReaderLog>> Shared(std::shared_ptr<Gate> gate) {
     auto reader_log = std::make_shared<ReaderLog>();
     reader_log->gate_ = std::move(gate);
@@ -68,10 +68,10 @@ class SightOpener {
     QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, file->Size());
     base::SyncPoint("stream.reader_log.index_opened");
     Result<std::unique_ptr<io::MappedFile>> map = fs_.Map(path, bytes, io::MapMode::kRead);
-    // The name may be a smaller index's by now.
+    // The name may belong to a smaller index by now.
     if (map.status().code() == Code::kCorruption) return Status(Code::kBusy);
     QUIRE_ASSIGN_OR_RETURN(reader_log->index_map_, std::move(map));
-    // Not all of it: an index has room for many more versions than there are.
+    // Only the header: an index has room for many more versions than there are.
     QUIRE_RETURN_IF_ERROR(reader_log->index_map_->MakeReadable(0, std::min(bytes, kIndexLooked)));
     Result<Index> index =
         Index::Attach(reader_log->index_map_->data(), bytes, log_id, reader_log->index_number_);
@@ -80,7 +80,8 @@ class SightOpener {
     return std::shared_ptr<const ReaderLog>(std::move(reader_log));
   }
 
-  // The part as it is, with the index of the program that writes or wrote it. kBusy: look again.
+  // Opens the part with the index of the program that writes or wrote it. Returns kBusy if the
+  // caller must retry.
   Result<std::shared_ptr<const ReaderLog>> Open(Access access) {
     QUIRE_ASSIGN_OR_RETURN(const bool there, fs_.Exists(name_.path("log")));
     if (!there) {
@@ -105,7 +106,8 @@ class SightOpener {
   }
 
  private:
-  // Null: there is none yet, or it is none. If it cannot be opened, `needed` makes that an error.
+  // Returns null if there is no valid gate yet. If the gate cannot be opened, this is an error only
+  // if `needed`.
   Result<std::shared_ptr<Gate>> GateIfThere(io::MapMode mode, bool needed) {
     Result<std::unique_ptr<Gate>> gate = Gate::Open(fs_, name_.path("gate"), mode);
     if (gate.ok()) return std::shared_ptr<Gate>(*std::move(gate));
@@ -126,8 +128,8 @@ class SightOpener {
     return written.ok() && *written;
   }
 
-  // With an index of this reader alone, of a log that nobody writes. `gate` (null: none) may know
-  // how far the log goes. kBusy: a writer has come.
+  // Opens a log that no program writes, with an index of this reader alone. `gate` (null: none) may
+  // know how far the log goes. Returns kBusy if a writer has come.
   Result<std::shared_ptr<const ReaderLog>> Alone(const Gate* gate) {
     QUIRE_ASSIGN_OR_RETURN(const bool written, Written());
     if (written) return Status(Code::kBusy);
@@ -136,14 +138,14 @@ class SightOpener {
                            LogHeap::Open(fs_, name_.path("log"), io::MapMode::kRead));
     const Status walked = Walk(gate, reader_log.get());
     base::SyncPoint("stream.reader_log.walked");
-    // A writer that came amid the walk looks like damage.
+    // A writer that opened the log during the walk looks like damage.
     QUIRE_ASSIGN_OR_RETURN(const bool written_now, Written());
     if (written_now || !reader_log->current()) return Status(Code::kBusy);
     QUIRE_RETURN_IF_ERROR(walked);
     return std::shared_ptr<const ReaderLog>(std::move(reader_log));
   }
 
-  // As a writer that opens the log walks it.
+  // Walks the log as a writer does that opens it.
   Status Walk(const Gate* gate, ReaderLog* reader_log) {
     LogHeap* const heap = reader_log->heap_.get();
     const uint64_t log_id = heap->identity().log_id;
@@ -172,7 +174,7 @@ GateState ReaderLog::state() const {
   return heap_->head().finished ? GateState::kFinished : GateState::kEnded;
 }
 
-// A log that nobody writes is as it was until a writer opens it, and so stores a head.
+// A log that no program writes does not change until a writer opens it, which stores a head.
 bool ReaderLog::current() const {
   if (gate_ == nullptr) {
     const Result<Head> head = heap_->ReadHead();
@@ -181,7 +183,7 @@ bool ReaderLog::current() const {
   return gate_->index_number() == index_number_ && gate_->Holds(heap_->identity().log_id);
 }
 
-// The writer tells a new head in the gate before it overwrites what lies below it.
+// The writer publishes a new head in the gate before it overwrites the bytes below it.
 bool ReaderLog::Untouched(Position from) const {
   base::LoadFence();
   if (gate_ == nullptr) return current();

@@ -16,7 +16,7 @@ constexpr char kText[] = "quire stream store, version 1\n";
 
 }  // namespace
 
-// What cannot be removed stays: the call has failed already, and says why.
+// A file that cannot be removed stays: the call that failed reports why.
 StoreRoot::~StoreRoot() {
   static_cast<void>(base::OrOutOfMemory([this] { return Remove(); }));
 }

@@ -28,9 +28,9 @@ Status RecoverIndex(io::FileSystem& fs, const std::string& place, const std::str
   return Part::OpenExisting(fs, PartName{place, name, rank}).status();
 }
 
-// The gate knows how far the log goes, and where it begins; a log that ends before that has lost
-// commits, whatever its index says. What a writer appends meanwhile lies behind that end. If it
-// takes away meanwhile what the walk is about to read, the walk begins again.
+// The gate knows where the log begins and ends. A log that ends earlier has lost commits, whatever
+// its index contains; a writer appends behind that end. If the writer meanwhile collects what the
+// walk is about to read, the walk begins again.
 Status CheckLog(io::FileSystem& fs, const std::string& place, const std::string& name,
                 uint32_t rank, bool check_data) {
   const PartName part{place, name, rank};

@@ -34,7 +34,7 @@ StreamDurability DurabilityOf(const LogMemory& memory) {
 class LocalWriter final : public StreamWriter {
  public:
   explicit LocalWriter(StreamOptions options) : options_(std::move(options)) {}
-  // Before any other call. Last: an open that succeeds changes the log.
+  // Must precede all other calls, and be the last step: an open that succeeds changes the log.
   Status Open(io::FileSystem& fs, const PartName& name) {
     QUIRE_ASSIGN_OR_RETURN(part_, Part::Open(fs, name, options_, true));
     durability_ = DurabilityOf(part_->heap().memory());
@@ -42,10 +42,10 @@ class LocalWriter final : public StreamWriter {
   }
   ~LocalWriter() override {
     try {
-      // What fails is told by Finish alone.
+      // Only Finish reports an error.
       if (part_ != nullptr && part_->own()) static_cast<void>(part_->Finish());
     } catch (const std::bad_alloc&) {
-      // Readers hear that the writer is gone.
+      // Readers see that the writer is gone.
     }
   }
 
@@ -81,8 +81,9 @@ class LocalWriter final : public StreamWriter {
 
   Result<char*> Add(Slice key, char* memory, uint64_t bytes, const StreamShape& shape);
   Result<WriterObject*> Find(Slice key) const;
-  /// One call: holds the mutex, unless it is refused. It is refused before it waits for that: a log
-  /// sink may run under it, and in a forked child a thread may have it that is not there.
+  /// One call, with the mutex locked unless it is refused. It is refused before it waits for the
+  /// mutex: a log sink may run while the mutex is locked, and in a forked child the thread that
+  /// locked it does not exist.
   class Call {
    public:
     explicit Call(const LocalWriter& writer)
@@ -113,8 +114,8 @@ class LocalWriter final : public StreamWriter {
   mutable std::mutex mutex_;                                  // guards all below
   std::unique_ptr<Part> part_;                                // null: finished
   Objects objects_;
-  std::vector<WriterObject*> all_;  // of objects_, in their order; empty: not gathered since
-  std::vector<PendingVersion> items_;  // of the last commit; what they have of memory is used again
+  std::vector<WriterObject*> all_;  // those of objects_, in order; empty: to be gathered
+  std::vector<PendingVersion> items_;  // of the last commit; their memory is used again
   StreamStatistics statistics_;
 };
 
@@ -225,7 +226,7 @@ Result<uint64_t> LocalWriter::Store(const std::vector<WriterObject*>& objects) {
   }
   QUIRE_RETURN_IF_ERROR(WholeWhereRoomEnds(objects));
   QUIRE_RETURN_IF_ERROR(WaitForReaders([&] { return part_->Commit(&items_, snapshot); }));
-  // Each object's share of the time, by its size.
+  // Each object accounts for a share of the time, by its size.
   const uint64_t took_ns = io::RealClock().NowNs() - begin_ns;
   for (WriterObject* object : objects) {
     const double share = static_cast<double>(object->bytes()) / static_cast<double>(bytes);
@@ -233,13 +234,13 @@ Result<uint64_t> LocalWriter::Store(const std::vector<WriterObject*>& objects) {
   }
   statistics_.audits += audit ? objects.size() : 0;
   Count(items_);
-  // What was committed stays so, whatever comes of tidying up: the next commit meets it again.
+  // The commit stays, even if tidying up fails: the next commit tries that again.
   static_cast<void>(base::OrOutOfMemory([&] { return part_->CollectAtThreshold(); }));
   return snapshot;
 }
 
-// A delta keeps all that it rests upon, and only a whole version behind it frees that: there must
-// be room left for one.
+// Stores whole versions if deltas would leave too little room. A delta keeps all versions on which
+// it rests, and only a later whole version frees them: there must be room left for one.
 Status LocalWriter::WholeWhereRoomEnds(const std::vector<WriterObject*>& objects) {
   const bool deltas = std::any_of(items_.begin(), items_.end(),
                                   [](const PendingVersion& item) { return item.entry.delta; });
@@ -250,7 +251,7 @@ Status LocalWriter::WholeWhereRoomEnds(const std::vector<WriterObject*>& objects
   return Status();
 }
 
-// Readers let go without a word: whether there is room is asked every millisecond.
+// Retries every millisecond, because readers release the log without a notice.
 Status LocalWriter::WaitForReaders(const std::function<Status()>& try_once) {
   const uint64_t deadline = io::RealClock().NowNs() + options_.wait_ms * 1'000'000;
   while (true) {
@@ -284,7 +285,7 @@ Status LocalWriter::MarkDirty(Slice key, uint64_t offset, uint64_t bytes) {
   return Status();
 }
 
-// The version that can be restored into the object.
+// Returns the number of the version that can be restored into the object.
 Result<uint64_t> LocalWriter::VersionAt(const WriterObject& object, uint64_t snapshot) const {
   QUIRE_ASSIGN_OR_RETURN(const VersionEntry entry, part_->EntryAt(object.key(), snapshot));
   if (entry.bytes != object.bytes()) {
@@ -306,7 +307,7 @@ Status LocalWriter::RestoreAsAt(uint64_t snapshot, Slice key) {
   } else {
     for (const auto& [name, object] : objects_) objects.push_back(object.get());
   }
-  // Nothing is written over before all are found.
+  // Nothing is overwritten before all versions are found.
   std::vector<uint64_t> versions;
   for (const WriterObject* object : objects) {
     QUIRE_ASSIGN_OR_RETURN(versions.emplace_back(), VersionAt(*object, snapshot));

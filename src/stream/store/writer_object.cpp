@@ -32,7 +32,7 @@ void WriterObject::Whole(PendingVersion* item) {
   item->pieces.assign(1, Slice(memory_, bytes_));
 }
 
-// False where a whole version takes no more room.
+// Returns false if a whole version takes no more room.
 bool WriterObject::Delta(const Changes& changes, PendingVersion* item) {
   if (changes.all || DeltaBytes(changes.runs, bytes_) >= bytes_) return false;
   table_ = EncodeRuns(changes.runs);
