@@ -1,5 +1,5 @@
-// What kAuto chooses, what an audit finds, and what MarkDirty tells: to a tracker, and to who
-// writes; and what hashes of whole objects tell who reads.
+// The choices of kAuto, the findings of an audit, and the effect of MarkDirty on a tracker and on a
+// writer; and how readers use the hashes of whole objects.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -104,11 +104,11 @@ TEST(Tracker, AnObjectThatRestsAndChangesByTurnsIsFollowedExactly) {
   if (!io::FirstStoreNs(io::WatchKind::kKernel).ok()) GTEST_SKIP() << "no watched pages here";
   constexpr uint64_t kPatchBytes = 64 << 10;
   constexpr uint64_t kPatches = 16;
-  constexpr int kTurnSteps = 80;  // more than lie between two probes
+  constexpr int kTurnSteps = 80;  // more than the steps between two probes
   TrackedObject object(kPatches * kPatchBytes, StreamDeltas::kAuto);
   base::Random random(3);
   std::string turns;
-  uint64_t least_copied = object.bytes();  // since all changed
+  uint64_t least_copied = object.bytes();  // since the time when all changed
   for (int step = 0; step < 12 * kTurnSteps; ++step) {
     // Nothing, little, more than half of the pages, all.
     const uint64_t patches[] = {0, 1, kPatches * 3 / 5, kPatches};
@@ -118,7 +118,7 @@ TEST(Tracker, AnObjectThatRestsAndChangesByTurnsIsFollowedExactly) {
       for (uint64_t at = 0; at < kPatchBytes; at += kBlockBytes) Change(data + at);
     }
     least_copied = std::min(least_copied, object.Step(object.bytes() / 10));
-    // Which of the two that track is the cheaper for a step or two, the machine decides.
+    // The machine decides which of the two that track is cheaper for a step or two.
     const std::string mechanism = object.mechanism();
     if (mechanism != "hash" && !turns.ends_with(mechanism)) turns += " " + mechanism;
     if (step % (4 * kTurnSteps) == 4 * kTurnSteps - 1) {
@@ -129,7 +129,7 @@ TEST(Tracker, AnObjectThatRestsAndChangesByTurnsIsFollowedExactly) {
   EXPECT_NE(turns.find("watch whole watch whole watch"), std::string::npos) << turns;
 }
 
-// What was known before nothing tracked it is not believed after.
+// Hashes from before a time without tracking are not used after it.
 TEST(Tracker, AChangeBetweenUnstoredVersionsIsReportedWhenItIsTakenBack) {
   for (const uint64_t first_changed : {0, 1000}) {
     TrackedObject object(256 * kPage, StreamDeltas::kAuto, true);
@@ -168,7 +168,7 @@ TEST(Tracker, ScatteredBlocksAreCopiedWithoutTheirPages) {
 
 constexpr uint64_t kPages = 16;
 
-// A writer whose object somebody else writes to as well, as a device does.
+// A writer to whose object a device writes, too.
 class StreamAudit : public ::testing::TestWithParam<StreamDeltas> {
  protected:
   void SetUp() override {
@@ -236,7 +236,7 @@ TEST_P(StreamAudit, FindsLateWhatWasNotNotedBeforeASnapshotWithoutOne) {
   Change(memory_.there() + 5 * kPage);
   for (int i = 0; i < 2; ++i) ASSERT_OK(writer_->Snapshot().status());
   EXPECT_CODE(writer_->Put("key").status(), Code::kCorruption);
-  ASSERT_OK(writer_->Put("other").status());  // now it is at another snapshot's turn
+  ASSERT_OK(writer_->Put("other").status());  // now another snapshot would be audited
   ASSERT_OK(writer_->MarkDirty("key", 5 * kPage, 1));
   ASSERT_OK(writer_->Put("key").status());
   ExpectNewest(6);
@@ -248,7 +248,7 @@ INSTANTIATE_TEST_SUITE_P(Mechanisms, StreamAudit,
                            return mechanism.param == StreamDeltas::kWatch ? "Watch" : "Protect";
                          });
 
-// A log whose versions verify each for itself, and name what the whole object hashes to.
+// A log in which each version verifies by itself, and contains the hash of the whole object.
 class StreamContent : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -315,7 +315,7 @@ TEST_F(StreamContent, AVersionWithTheWrongHashIsNotRead) {
   ASSERT_OK(reader.status());
   EXPECT_OK((*reader)->View("key", 2).status());
   EXPECT_CODE((*reader)->View("key", 3).status(), Code::kCorruption);
-  // A writer gives a program no such object back either.
+  // Restore refuses such an object, too.
   const Result<std::unique_ptr<StreamWriter>> writer = machine_.Write(SmallLog(64 << 10));
   ASSERT_OK(writer.status());
   ASSERT_OK((*writer)->Create("key", kBytes).status());

@@ -36,7 +36,7 @@ class TrackerTest : public ::testing::TestWithParam<StreamDeltas> {
   void SetUp() override {
     if (!IsWatchable(GetParam())) GTEST_SKIP() << "not on this machine: " << NameOf(GetParam());
   }
-  // In kAuto more than what changed may be told.
+  // In kAuto the tracker may report more than what changed.
   bool IsExact() const { return GetParam() != StreamDeltas::kAuto; }
 };
 
@@ -77,7 +77,7 @@ TEST_P(TrackerTest, ForgetsNothingUntilItIsTaken) {
   Change(object.data() + 19 * kPage);
   object.DetectChanges();
   object.Step();
-  // What comes after CommitChanges is the next version's.
+  // Changes after CommitChanges belong to the next version.
   Change(object.data() + 4 * kPage);
   object.Step();
 }
@@ -113,7 +113,8 @@ TEST_P(TrackerTest, MemoryThatDoesNotBeginAtAPageIsHashed) {
   EXPECT_EQ(object.mechanism(), "hash");
 }
 
-// Where system calls write: a page of an object that a store opened before, where they would fail.
+// System calls write to pages of the object. With kProtect a store must have opened each page
+// before, or they would fail.
 TEST_P(TrackerTest, SeesWhatSystemCallsWrite) {
   const test::TempDirectory directory;
   const int file = ::open((directory / "f").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -135,14 +136,14 @@ TEST_P(TrackerTest, SeesWhatSystemCallsWrite) {
 }
 
 TEST_P(TrackerTest, FollowsRandomStepsExactly) {
-  // ThreadSanitizer looks at every byte of each comparison.
+  // Fewer, because ThreadSanitizer checks every byte of each comparison.
   constexpr int kSteps = QUIRE_THREAD_SANITIZER ? 1000 : 10000;
   constexpr uint64_t kSeed = 11;
   base::Random random(kSeed);
   TrackedObject object(24 * kPage + 1000, GetParam(), true);
   bool stored = true;
   for (int step = 0; step < kSteps; ++step) {
-    const uint64_t phase = static_cast<uint64_t>(step) / 500 % 4;  // what little or much is
+    const uint64_t phase = static_cast<uint64_t>(step) / 500 % 4;  // how much changes
     uint64_t writes = random.Below(phase == 3 ? 200 : 1 + 3 * phase);
     while (writes-- > 0) {
       const uint64_t at = random.Below(object.bytes());
@@ -153,7 +154,7 @@ TEST_P(TrackerTest, FollowsRandomStepsExactly) {
     if (random.OneIn(20)) object.tracker().MarkDirty(random.Below(object.bytes()), 500);
     const uint64_t changed = object.ChangedBlocks();
     const Changes changes = object.DetectChanges();
-    // What was told and not stored is told again, even if it is as it was before.
+    // Changes that were reported and not stored are reported again, even if they were undone.
     if (IsExact() && !changes.all && stored) {
       ASSERT_EQ(changes.blocks, changed) << "seed " << kSeed << ", step " << step;
     }
@@ -195,7 +196,7 @@ TEST_P(TrackerTest, ManyObjectsComeAndGo) {
     auto& object = objects[random.Below(objects.size())];
     Change(object->data() + random.Below(object->bytes()));
     if (random.OneIn(5)) {
-      // Memory whose tracker has gone can be written to as any other.
+      // After its tracker has gone, memory can be written to as any other.
       object->LetGo();
       Change(object->data());
       object = std::move(objects.back());
@@ -253,7 +254,7 @@ TEST(Tracker, AMechanismThatFailsLaterGivesWayAndSaysSo) {
   TrackedObject object(40000 * kPage, StreamDeltas::kProtect);
   object.Step();
   EXPECT_EQ(object.mechanism(), "protect");
-  // Each page would be a mapping of its own, beyond the system's limit.
+  // Each page would become a mapping of its own, beyond the system's limit.
   for (uint64_t page = 0; page < 40000; page += 2) Change(object.data() + page * kPage);
   EXPECT_EQ(object.Step(), object.bytes());
   EXPECT_EQ(object.mechanism(), "hash");

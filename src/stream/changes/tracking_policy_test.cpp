@@ -12,15 +12,15 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 
-// A machine, and what a step of a program does on it.
+// A machine's speed, and the cost of its first stores to pages.
 struct Machine {
   double store_ns_per_byte = 0.12;
   double hash_ns_per_byte = 0.1;
   uint64_t first_store_ns = 1500;
 };
 
-// Runs a policy over steps as ObjectTracker does. The cost of all that it chose, against storing
-// all whole.
+// Runs a policy over steps as ObjectTracker does, and compares the cost of its choices with the
+// cost of storing everything whole.
 class SteppedPolicy {
  public:
   SteppedPolicy(const Machine& machine, uint64_t bytes)

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kBytes = 5000;
 
-// The first block of a packed delta, of which `data_bytes` are there.
+// Applies a packed delta of one block, of which only `data_bytes` are present.
 Status ApplyPackedBlock(uint64_t data_bytes) {
   const std::string table = EncodeRuns({{0, 1}});
   const std::string data(data_bytes, 'd');

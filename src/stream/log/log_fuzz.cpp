@@ -1,11 +1,11 @@
-// Logs with arbitrary bytes in them, and logs whose checksums are right and whose fields are
-// arbitrary: opened, walked, read and written on, they give versions or kCorruption.
+// Logs with arbitrary bytes, and logs with valid checksums and arbitrary fields: opening, walking,
+// reading and continuing them returns versions or kCorruption.
 //
-// Input: one byte of choices. Bit 1: the machine was started anew since. Bit 2: a record's fields
-// (u32 kind, 4 u64, u32 entries) in place of the first one's, or, bit 3, behind the last. Bit 4: a
-// head's (6 u64, 2 u32, u8 count of what is kept, as many u64; bit 5: u64 what it relies on), the
-// newest. Then, bit 0 clear: patches of the log, 3 bytes each (u16 place, u8 to be xored); bit 0
-// set: an entry's fields (7 u64, u8 flags), and its data.
+// Input: one byte of choices. Bit 1: the machine was rebooted since. Bit 2: the fields of a record
+// (u32 kind, 4 u64, u32 entries), in place of the first record's, or, with bit 3, behind the last
+// record. Bit 4: the fields of the newest head (6 u64, 2 u32, u8 count of kept snapshots, as many
+// u64; with bit 5: u64 relies_on). Then, if bit 0 is clear: patches of the log, 3 bytes each (u16
+// place, u8 to be xored); if bit 0 is set: the fields of an entry (7 u64, u8 flags), and its data.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -48,7 +48,8 @@ VersionEntry Whole(uint64_t version, Slice data) {
   return entry;
 }
 
-// Fields from the input; the checksum is that of the data, unless they say otherwise.
+// Returns an entry with fields from the input. The checksum is that of the data, unless the flags
+// say otherwise.
 VersionEntry Forged(base::ByteReader* fields, Slice* data) {
   VersionEntry entry = Whole(2, Slice());
   uint8_t flags = 0;
@@ -111,7 +112,7 @@ void Lay(io::SimFileSystem* fs, uint64_t at, const std::string& bytes) {
   QUIRE_CHECK(laid.ok());
 }
 
-// A writer who comes to it.
+// A writer opens the log and goes on.
 void WriteOn(io::FileSystem& fs) {
   StreamOptions options;
   options.log_bytes = kCapacity;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint64_t kCapacity = 1 << 20;
 
-// A commit of one version, which is needed, is until the new one comes, or is not.
+// Whether the version of a commit is needed, is needed until the new one comes, or is not.
 enum class Is { kNeeded, kReplaced, kGone };
 struct Commit {
   uint64_t bytes;
@@ -37,7 +37,7 @@ TEST(RoomPlan, NothingIsMovedWhereThereIsRoom) {
 }
 
 TEST(RoomPlan, NeededVersionsAreMovedBeforeTheirRoomIsTaken) {
-  // Small versions behind a large one that is needed: there is room for one more, but then none to
+  // Small versions behind a large one that is needed: one more fits, but then there is no room to
   // move the large one.
   const uint64_t large = 300'032;
   const uint64_t rest = kCapacity - 2 * large - 64;
@@ -48,7 +48,7 @@ TEST(RoomPlan, NeededVersionsAreMovedBeforeTheirRoomIsTaken) {
 }
 
 TEST(RoomPlan, AnotherOrderMakesRoomWhereThisOneDoesNot) {
-  // The first is needed and cannot be moved once the new commit is there; the second goes with it.
+  // The first is needed and cannot be moved after the new commit; the second becomes unneeded.
   constexpr uint64_t kKiB = 1024;
   RoomQuestion question = Log({{200 * kKiB}, {300 * kKiB, Is::kReplaced}}, 340 * kKiB);
   question.head += 700 * kKiB;
@@ -57,7 +57,7 @@ TEST(RoomPlan, AnotherOrderMakesRoomWhereThisOneDoesNot) {
 }
 
 TEST(RoomPlan, ACommitThatLeavesNoRoomToMoveIsRefused) {
-  const uint64_t large = 400'000;  // twice with what is there, and no more
+  const uint64_t large = 400'000;  // fits twice beside the rest, and no more
   EXPECT_EQ(MovesFor(Log({{large}, {64'000}}, large)), std::nullopt);
   EXPECT_EQ(MovesFor(Log({{large, Is::kReplaced}}, large)), 0u);
 }
@@ -69,8 +69,8 @@ TEST(RoomPlan, ALargeVersionThatFreesDeltasKeepsItsRoom) {
   EXPECT_EQ(MovesFor(question), std::nullopt);
 }
 
-// Each order that is tried is a copy of the log: of many kept versions all of them take minutes.
-// The last is large: the head moves over all others before that finds no room.
+// Each attempt copies the log, so that trying all of them takes minutes if many versions are kept.
+// The last is large, so that the head moves over all others before no room is found.
 TEST(RoomPlan, AFullLogIsReportedWithoutTryingItsOrders) {
   constexpr uint64_t kSmall = 1024;
   constexpr uint64_t kLarge = 64 * kSmall;
@@ -92,7 +92,7 @@ TEST(RoomPlan, AnOrderInWhichTheFirstCannotMoveIsNotTried) {
   EXPECT_EQ(tried, 1u);
 }
 
-// How many are moved before the file's end, and their sizes.
+// Returns the sizes of the entries that are moved before the file's end.
 std::vector<uint64_t> BeforeEnd(std::vector<NeededEntry> entries, uint64_t rest) {
   const size_t count =
       FillFileEnd(entries, rest, [](const NeededEntry& entry) { return entry.bytes; });
@@ -112,7 +112,7 @@ TEST(RoomPlan, MovedVersionsFillTheEndOfTheFile) {
   EXPECT_EQ(BeforeEnd(entries, 640), (Sizes{}));
 }
 
-// As a random model found it: if the large version alone leaves the end of the file free, there is
+// Found by a random model: if the large version alone leaves the end of the file unused, there is
 // no room to move the third commit.
 TEST(RoomPlan, SmallVersionsGoBeforeTheEndOfTheFile) {
   RoomQuestion question;

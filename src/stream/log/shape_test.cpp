@@ -67,7 +67,8 @@ TEST(Shape, AProductThatOverflowsIsRefused) {
   EXPECT_FALSE(CheckShape(8, {ElementType::kFloat64, {std::numeric_limits<uint64_t>::max()}}).ok());
 }
 
-// A log whose checksums are right may say what it likes: who prints rows divides by extents.
+// A log with valid checksums may contain any shape, and a program that prints rows divides by
+// extents.
 TEST(Shape, AnEntryWhoseShapeIsNotItsBytesIsNone) {
   const auto decode = [](const StreamShape& shape) {
     VersionEntry entry;

@@ -1,4 +1,5 @@
-// Versions that are copied out of a mirror while they come, by tellings that are right and wrong.
+// Versions that are copied out of a mirror while they arrive, after right and wrong messages about
+// them.
 #include "stream/remote/arriving_copy.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ class ArrivingCopyTest : public ::testing::Test {
   static std::string Bytes(uint64_t version) { return BytesOf("T", version, kSize); }
   static FetchBody Answer(uint64_t version) { return {Told(version), DataHash(Bytes(version))}; }
 
-  // The daemon's room for a version.
+  // Reserves the room in which the daemon stores a version.
   Reservation Begin(uint64_t version) {
     const Result<Reservation> room = mirror_->Reserve("T", Told(version));
     EXPECT_OK(room.status());
@@ -92,7 +93,7 @@ TEST_F(ArrivingCopyTest, HasTheBytesWhenTheAnswerComes) {
     copy_.Arrive(Come(room, 1, at, at + kPiece));
     EXPECT_EQ(got_.substr(0, at + kPiece), Bytes(1).substr(0, at + kPiece)) << "it waits";
   }
-  (void)Come(room, 1, 0, kSize);  // of the last piece the answer tells
+  (void)Come(room, 1, 0, kSize);  // the answer reports the last piece
   ASSERT_OK(Commit(1));
   EXPECT_TRUE(copy_.Finish(Answer(1)));
   EXPECT_TRUE(got_ == Bytes(1));
@@ -108,7 +109,7 @@ TEST_F(ArrivingCopyTest, IsNoneWhereNothingCame) {
 TEST_F(ArrivingCopyTest, IsNoneOfOtherBytesThanTheAnswers) {
   const Reservation room = Begin(1);
   copy_.Arrive(Come(room, 1, 0, kPiece));
-  room.bytes[kPiece - 1] ^= 1;  // after it was copied: the copy has what it was
+  room.bytes[kPiece - 1] ^= 1;  // after it was copied: the copy is unchanged
   (void)Come(room, 1, kPiece, kSize);
   EXPECT_TRUE(copy_.Finish(Answer(1)));
   ArrivingCopy other(TheMirror(), allocate_);
@@ -177,10 +178,10 @@ TEST_F(ArrivingCopyTest, IsNoneWhereTheProgramGivesNoPlace) {
 
 TEST_F(ArrivingCopyTest, HoldsTheRoomUntilItEnds) {
   copy_.Arrive(Come(Begin(1), 1, 0, kPiece));
-  const Reservation room = Begin(1);  // as at first: nothing was committed
+  const Reservation room = Begin(1);  // the same room again, because nothing was committed
   (void)Come(room, 1, 0, kSize);
   ASSERT_OK(Commit(1));
-  // The log has room for five, and what is copied is pulled away by none of them.
+  // The log has room for five versions, and none of them overwrites the one that is copied.
   Status status;
   for (uint64_t version = 2; status.ok() && version < 20; ++version) {
     const Result<Reservation> next = mirror_->Reserve("T", Told(version));

@@ -25,7 +25,7 @@ constexpr uint64_t kMinuteNs = 60 * kSecondNs;
 class StartingDaemon : public testing::Test {
  protected:
   void SetUp() override {
-    // In place of the daemon: writes what it was given, and fails.
+    // Runs in place of the daemon: writes its arguments to a file, and fails.
     std::ofstream(root_ / "starter") << "#!/bin/sh\necho \"$@\" > \"$0.arguments\"\nexit 1\n";
     std::filesystem::permissions(root_ / "starter", std::filesystem::perms::owner_all);
     std::filesystem::create_directory(root_ / "place");
@@ -59,7 +59,7 @@ TEST_F(StartingDaemon, FindsTheFilesThatItsVariablesNamedWhenTheReaderWasOpened)
             "--place " + root + "/place --detach --token " + root + "/secret\n");
 }
 
-// A daemon that is stopped.
+// Connects to a daemon that is stopped.
 TEST(DaemonClient, NoCallWaitsLongerForAnothersConnectionThanItMay) {
   const test::TempDirectory place;
   const auto listening = io::Socket::ListenLocal(place.path(), kDaemonSocket);

@@ -1,5 +1,5 @@
-// Arbitrary bytes as requests and answers about streams: what is decoded is within its bounds, and
-// encoded again is understood in the same way.
+// Arbitrary bytes as requests and answers about streams: decoded values are within their bounds,
+// and do not change if they are encoded and decoded again.
 //
 // Input: one byte that chooses the decoder, then the bytes.
 #include <cstdint>

@@ -31,7 +31,7 @@ uint64_t In(uint64_t ns) {
   return io::RealClock().NowNs() + ns;
 }
 
-// A daemon's side and a reader's, over the same memory.
+// A daemon's side and a reader's side of the same memory.
 class RequestQueue : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -53,13 +53,13 @@ class RequestQueue : public ::testing::Test {
         [this] { return gone_.load(); });
   }
 
-  // What one bell announces, once it has been rung.
+  // Waits for one ring of the bell, and takes the requests that it announces.
   std::vector<QueueServer::Asked> TakeNext() {
     bell_.acquire();
     return server_->Take();
   }
 
-  // What the other side may write, which is anything: often what is nearly right.
+  // Writes what a broken other side may write: any values, often nearly right ones.
   void DamageSlot(base::Random* random) {
     QueueSlot& slot = layout_->slots[random->Below(kQueueSlots)];
     const uint32_t sizes[] = {0, 1, kPartRequestBytesMax, kAnswerBytesMax, UINT32_MAX};
@@ -141,7 +141,7 @@ TEST_F(RequestQueue, RefusesARequestThatHasNoRoomInASlot) {
 }
 
 TEST_F(RequestQueue, AnswersEveryOneWhatItAsked) {
-  constexpr int kThreads = 3 * kQueueSlots;  // more than there are slots
+  constexpr int kThreads = 3 * kQueueSlots;  // more than slots
   std::vector<std::thread> readers;
   for (int i = 0; i < kThreads; ++i) {
     readers.emplace_back([this, i] {
@@ -201,7 +201,7 @@ TEST_F(RequestQueue, AReaderThatWaitsSeesWhatHasArrivedSoFar) {
   }
   reader.join();
   EXPECT_EQ(heard, (std::vector<uint64_t>{0, 1, 2, 3, 4}));
-  // The next request in the same slot hears nothing of it.
+  // The next request in the same slot receives no news of it.
   std::thread daemon([this] {
     for (const auto& asked : TakeNext()) server_->Answer(asked.slot, EncodeAnswer(Status(), ""));
   });
@@ -303,7 +303,7 @@ TEST_F(RequestQueue, BringsAReaderToAnEndWhateverADaemonWrites) {
     if (answer.ok()) {
       EXPECT_LE(answer->size(), kAnswerBytesMax);
     }
-    if (i % 16 == 0) FreeAll();  // what the daemon leaves taken stays so
+    if (i % 16 == 0) FreeAll();  // slots that the daemon has taken stay taken
   }
   EXPECT_GT(told, 0);
   EXPECT_GT(answered, 0);
@@ -311,7 +311,7 @@ TEST_F(RequestQueue, BringsAReaderToAnEndWhateverADaemonWrites) {
   ExpectThatItWorks();
 }
 
-// What a daemon that is older or newer may hand over.
+// The daemon may be older or newer than its reader.
 TEST(DaemonClient, ReportsADaemonOfAnotherVersion) {
   const test::TempDirectory place;
   auto listener = io::Socket::ListenLocal(place.path(), kDaemonSocket);
@@ -335,8 +335,8 @@ TEST(DaemonClient, ReportsADaemonOfAnotherVersion) {
   }
 }
 
-// One that accepts nobody, as if by SIGSTOP: first a reader waits for its answer, and then, behind
-// as many as the kernel lets wait, for its connection.
+// A daemon that accepts no connection, as if by SIGSTOP. First a reader waits for its answer, and
+// then, behind as many as the kernel lets wait, for its connection.
 TEST(DaemonClient, ReportsThatAStoppedDaemonDidNotAnswerInTime) {
   constexpr uint64_t kTimeoutNs = 100 * kMs;
   constexpr uint64_t kSpareNs = 10'000 * kMs;

@@ -85,7 +85,7 @@ TEST(Request, TakesNoMemoryForPartsThatAreOnlyAnnounced) {
   Request request;
   request.operation = RequestOperation::kRegister;
   std::string bytes = EncodeRequest(request);
-  bytes.back() = '\x7f';  // 127 parts, and none follows
+  bytes.back() = '\x7f';  // 127 parts are announced, and none follows
   EXPECT_EQ(DecodeRequest(bytes).status().code(), Code::kCorruption);
 }
 

@@ -1,6 +1,6 @@
-// A model of what a writer and its readers do beside each other, in the steps of
-// docs/decisions/0014-reading-beside-a-writer.md, each atomic. Every interleaving is run. What the
-// order of the steps is for is shown by other orders, which must fail.
+// A model of a writer and its readers beside each other, in the steps of
+// docs/decisions/0014-reading-beside-a-writer.md, each atomic. Every interleaving is run. Other
+// orders of the steps must fail: this shows why each order is needed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace quire::stream::beside_model_test {
 namespace {
 
 // Runs all interleavings of some programs over one state. Step(state, program) takes the next step
-// of a program, and returns false where it has none.
+// of a program, and returns false if none is left.
 template <typename State>
 class Interleavings {
  public:
@@ -24,7 +24,7 @@ class Interleavings {
 
   void Run(const State& begin) { Visit(begin); }
   size_t states() const { return seen_.size(); }
-  // What states said was wrong with them.
+  // Returns the faults that were found in states.
   const std::set<std::string>& faults() const { return faults_; }
 
  private:
@@ -50,7 +50,8 @@ class Interleavings {
   std::set<std::string> faults_;
 };
 
-// One object. Snapshot n stores its version n. Snapshot 1 may be kept; else the newest stays.
+// One object. Snapshot n contains its version n. Snapshot 1 may be kept; else only the newest
+// stays.
 constexpr int kPuts = 4;
 constexpr int kGets = 2;
 constexpr uint8_t kNothing = 255;
@@ -60,12 +61,12 @@ struct Ref {
   uint8_t at;  // position
 };
 
-// In which order they do what they do, and which of it they do.
+// The order of the steps, and the choice among them.
 struct Order {
   bool kept = true;
   bool snapshot_of_index_last = true;  // else it is loaded before the index is read
-  bool head_before_pins = true;        // else the collector looks at the pins and then tells
-  bool pin_before_head = true;         // else the reader looks at the head and then pins
+  bool head_before_pins = true;        // else the collector reads the pins and then publishes
+  bool pin_before_head = true;         // else the reader reads the head and then pins
   bool by_snapshot = false;            // GetAt(the newest snapshot); else Get(newest)
 };
 
@@ -76,7 +77,7 @@ struct Beside {
   uint8_t gate_head = 1;
   uint8_t pin = kNothing;
   uint8_t heap_head = 1;  // what lies below it may be overwritten
-  // The writer's.
+  // The writer's state.
   uint8_t writer_step = 0;
   uint8_t puts = 0;
   uint8_t tail = 2;
@@ -84,11 +85,11 @@ struct Beside {
   struct Reader {
     uint8_t step = 0;
     uint8_t gets = 0;
-    uint8_t asked = 0;     // the gate's snapshot as the get began
-    uint8_t snapshot = 0;  // as the index is judged by
+    uint8_t asked = 0;     // the gate's snapshot when the get began
+    uint8_t snapshot = 0;  // the snapshot for which the index is read
     std::vector<Ref> refs;
     Ref found = {0, 0};
-    uint8_t newest = 0;  // that it has got
+    uint8_t newest = 0;  // the newest version that it has got
   };
   Reader reader;
   std::string fault;
@@ -164,7 +165,7 @@ class Steps {
     return true;
   }
 
-  // What is kept is appended again; nothing before the newest version is needed then.
+  // Appends the kept version again; after that nothing before the newest version is needed.
   void Relocate(Beside* state) const {
     state->to = state->index.back().at;
     Ref& oldest = state->index.front();
@@ -196,12 +197,12 @@ class Steps {
         break;
       case kPin:
       case kLook:
-        // Its place is in the pins, or the head is looked at: in one order or the other.
+        // Pins the place, or reads the head, in one order or the other.
         if ((reader.step - 1 == kPin) == order_.pin_before_head) {
           state->pin = reader.found.at;
         } else if (state->gate_head > reader.found.at) {
           state->pin = kNothing;
-          --reader.gets;  // it has come too late: once more
+          --reader.gets;  // it came too late, and retries
           EndGet(&reader);
         }
         break;
@@ -214,7 +215,7 @@ class Steps {
     return true;
   }
 
-  // What it does not need any more makes no states of its own.
+  // Clears what the reader does not need any more, so that it makes no further states.
   static void EndGet(Beside::Reader* reader) {
     *reader = {kBegin, ++reader->gets, 0, 0, {}, {0, 0}, reader->newest};
   }
@@ -228,7 +229,7 @@ class Steps {
     reader->refs.clear();
     if (reader->found.version == 0) {
       if (!order_.by_snapshot) state->fault = "what is always there was not found";
-      EndGet(reader);  // by number it may have been collected
+      EndGet(reader);  // by its number a version may have been collected
     }
   }
 
@@ -251,8 +252,8 @@ std::set<std::string> FaultsOf(const Order& order) {
   return all.faults();
 }
 
-// GetAt gives the very snapshot: where one that is between two that are there is asked for, the
-// index knows of the gap. Here: the newest one at the call, which is there or has been collected.
+// GetAt returns exactly the requested snapshot, and the index knows of gaps between snapshots. Here
+// it requests the newest snapshot at the call, which is present or has been collected.
 TEST(BesideModel, InEveryInterleavingAGetIsRight) {
   for (const bool kept : {false, true}) {
     for (const bool by_snapshot : {false, true}) {
@@ -281,7 +282,7 @@ TEST(BesideModel, EachSidePublishesBeforeItLooks) {
   EXPECT_TRUE(FaultsOf(order).contains("its bytes may be overwritten"));
 }
 
-// Gate::Wake and Gate::Wait: one publishes twice, two wait for the second.
+// Gate::Wake and Gate::Wait: one program publishes twice, and two wait for the second snapshot.
 struct Bell {
   uint8_t snapshot = 0;
   uint8_t wake = 0;
@@ -320,8 +321,8 @@ struct Bell {
 
 constexpr uint8_t kPublished = 2;
 
-// When a waiter looks for news: between counting and saying that it waits is what a processor may
-// make of the program's order, which is behind both.
+// When a waiter checks for news. A processor may move this check to before the store that announces
+// the waiter, but not to before the load of the count: the program's order has it behind both.
 enum class Looks { kBeforeItCounts, kBeforeItSaysSo, kLast };
 
 bool StepOfPublisher(Bell* bell) {
@@ -374,7 +375,7 @@ bool StepOfWaiter(Bell* bell, Bell::Waiter* waiter, Looks looks) {
       waiter->done = waiter->news;
       break;
     default:
-      // The system compares and goes to sleep in one.
+      // The system compares and sleeps in one step.
       waiter->asleep = bell->wake == waiter->seen;
       waiter->step = 0;
       break;
@@ -392,8 +393,8 @@ std::set<std::string> FaultsOf(Looks looks) {
   return all.faults();
 }
 
-// So the load of the snapshot need not be ordered behind the store that says that one waits: what
-// was published before the count was is seen, and what comes later changes the count.
+// So the load of the snapshot need not be ordered behind the store that announces the waiter: what
+// was published before the count was loaded is seen, and what is published later changes the count.
 TEST(BesideModel, NoNewsIsSleptThroughInWhateverOrderItIsLookedForAfterTheCount) {
   EXPECT_EQ(FaultsOf(Looks::kLast), std::set<std::string>{});
   EXPECT_EQ(FaultsOf(Looks::kBeforeItSaysSo), std::set<std::string>{});

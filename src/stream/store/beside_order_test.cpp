@@ -1,6 +1,6 @@
-// Gets and puts that meet at chosen places: between any two steps of a get whole puts are done, and
-// between any two steps of a put whole gets. What a get gives is never older than what was
-// committed at its call, never of another snapshot, and always there.
+// Gets and puts that meet at chosen places: whole puts run between any two steps of a get, and
+// whole gets between any two steps of a put. A get returns nothing older than what was committed at
+// its call, nothing of another snapshot, and always something.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -22,7 +22,7 @@ constexpr const char* kPlacesOfAGet[] = {"stream.read.after_sight", "stream.read
                                          "stream.read.after_index", "stream.read.before_pin",
                                          "stream.read.after_pin"};
 
-// Does something, once, where a thread reaches a place.
+// Runs some work once, when a thread reaches a place.
 class AtPlace final : public base::SyncPointListener {
  public:
   AtPlace(std::string place, std::function<void()> work)
@@ -46,14 +46,14 @@ class AtPlace final : public base::SyncPointListener {
 
 class BesideOrder : public ::testing::Test {
  protected:
-  // An object of which snapshot n has the number n in it, and version n is of snapshot n.
+  // Makes an object of which snapshot n contains the number n, as version n.
   void Begin(bool keep_first) {
     reader_.reset();
     writer_.reset();
     machine_ = std::make_unique<StreamMachine>();
     StreamOptions options = SmallLog(1 << 20);
     options.collect_percent = 10;
-    options.wait_ms = 60'000;  // a reader may stand still while it holds something
+    options.wait_ms = 60'000;  // a reader may pause while it holds something
     Result<std::unique_ptr<StreamWriter>> writer = machine_->Write(options);
     ASSERT_OK(writer.status());
     writer_ = *std::move(writer);
@@ -72,11 +72,11 @@ class BesideOrder : public ::testing::Test {
       ++put_;
       std::memcpy(memory_, &put_, sizeof put_);
       EXPECT_OK(writer_->Put("key").status());
-      // What is not needed goes at once, not at some thresholds only.
+      // Unneeded versions go at once, not only above a threshold.
       EXPECT_OK(writer_->Collect());
     }
   }
-  // The writer ends, and one that opens the log puts more.
+  // Ends the writer, and puts more with a new one.
   void OpenAgain(int puts) {
     writer_.reset();
     Result<std::unique_ptr<StreamWriter>> writer = machine_->Write(SmallLog(1 << 20));
@@ -158,14 +158,14 @@ TEST_F(BesideOrder, GetsBetweenTheStepsOfAPutAreRight) {
         GetsNewest(place);
         GetsThatSnapshot(place);
       });
-      // Enough for the kept snapshot to come to the head and be moved.
+      // Enough puts for the kept snapshot to come to the head and be moved.
       for (int i = 0; i < 300 && !at.done(); ++i) Put(1);
       EXPECT_TRUE(at.done()) << place;
     }
   }
 }
 
-// A writer that opens amid a get makes an index of its own, which has more.
+// A writer that opens during a get makes its own index, which contains more.
 TEST_F(BesideOrder, AWriterThatOpensAmidAGetTakesNothingFromIt) {
   for (const char* place : kPlacesOfAGet) {
     ASSERT_NO_FATAL_FAILURE(Begin(true));

@@ -1,5 +1,4 @@
-// A writer and its readers beside each other: what they tell each other through gate, pins and
-// index.
+// A writer and its readers beside each other, which exchange state through gate, pins and index.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,7 +42,7 @@ TEST(Gate, APublishedSnapshotWakesASleepingReader) {
   });
   for (uint64_t snapshot = 1; snapshot <= kRounds; ++snapshot) {
     while (waits < snapshot) std::this_thread::yield();
-    for (int i = 0; i < 100; ++i) std::this_thread::yield();  // most often it sleeps by now
+    for (int i = 0; i < 100; ++i) std::this_thread::yield();  // usually the reader sleeps by now
     gate->Publish(snapshot);
   }
   reader.join();
@@ -69,7 +68,7 @@ TEST(Pins, APinThatComesTooLateIsRefused) {
   EXPECT_EQ(gate->pin(0), kNoPin);
 }
 
-// What is held ends with what holds it, whichever way that comes to be.
+// A pin ends with its last owner, whichever way the owner is moved or destroyed.
 TEST(Pins, AreReleasedOnceByWhatHoldsThemInTheEnd) {
   StreamMachine machine;
   const auto writer = machine.Write(SmallLog(1 << 20));
@@ -105,7 +104,7 @@ TEST(Pins, PinsOfADeadReaderHoldNothingUp) {
   EXPECT_EQ((*gate)->pin(0), kNoPin);
 }
 
-// What a child of fork does, by its exit code; 0 where nothing went wrong.
+// Runs work in a child of fork and returns its exit code; 0 if nothing went wrong.
 int InAChild(const std::function<int()>& work) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(work());
@@ -130,7 +129,7 @@ TEST(Pins, AForkedProgramHasPinsOfItsOwn) {
   ASSERT_OK(gate.status());
   const Position held = (*gate)->pin(0);
   ASSERT_NE(held, kNoPin);
-  // One that lets go of the view, and one that has a view of its own.
+  // One child releases the view, and one has a view of its own.
   EXPECT_EQ(InAChild([&] {
               view->reset();
               return (*gate)->pin(0) == held ? 0 : 1;
@@ -148,8 +147,8 @@ TEST(Pins, AForkedProgramHasPinsOfItsOwn) {
   EXPECT_EQ((*gate)->pin(0), kNoPin);
 }
 
-// It holds its version, and nothing else: puts go on for as long as there is room, and say then who
-// is in the way.
+// A stopped reader holds its version, and nothing else: puts go on as long as there is room. Then
+// the error names the reader as the reason.
 TEST(Pins, PinsOfAStoppedReaderHoldUpNoPutThatHasRoom) {
   const test::TempDirectory directory;
   io::FileSystem& fs = io::PosixFileSystem();
@@ -221,7 +220,7 @@ class IndexTest : public ::testing::Test {
 
 TEST_F(IndexTest, AReaderDoesNotTakeWhatIsBeingChanged) {
   ASSERT_OK(index_->Add(object_, Ref(1)));
-  // docs/format/stream.md: where an object's sequence count lies.
+  // The place of an object's sequence count: docs/format/stream.md.
   uint32_t* const sequence = reinterpret_cast<uint32_t*>(memory() + kPageBytes + object_ * 32 + 24);
   std::vector<VersionRef> refs;
   ++*sequence;
@@ -230,7 +229,7 @@ TEST_F(IndexTest, AReaderDoesNotTakeWhatIsBeingChanged) {
   EXPECT_EQ(Versions(), std::vector<uint64_t>{1});
 }
 
-// Adds a version where a reader has just read those that there are.
+// Adds a version after a reader has read the versions and before it checks again.
 class AddsAVersion final : public base::SyncPointListener {
  public:
   AddsAVersion(Index* index, uint32_t object, const VersionRef& ref)
@@ -255,7 +254,7 @@ TEST_F(IndexTest, AReaderLooksAgainAtWhatWasChangedWhileItRead) {
 }
 
 TEST_F(IndexTest, RemovedVersionsMakeRoom) {
-  // Also those that do not come in their order have their place.
+  // Versions that come out of order get their place, too.
   for (const uint64_t number : {2, 5, 3, 1}) ASSERT_OK(index_->Add(object_, Ref(number)));
   EXPECT_EQ(Versions(), (std::vector<uint64_t>{5, 3, 2, 1}));
   EXPECT_EQ(index_->Newest(object_), 5u);
@@ -271,7 +270,7 @@ TEST_F(IndexTest, RemovedVersionsMakeRoom) {
   EXPECT_EQ(index_->Newest(object_), 0u);
 }
 
-// Makes an object where a reader has just seen that nobody is there.
+// Makes an object after a reader has found a slot free.
 class MakesAnObject final : public base::SyncPointListener {
  public:
   MakesAnObject(Index* index, std::string key) : index_(index), key_(std::move(key)) {}
@@ -307,7 +306,7 @@ TEST_F(IndexTest, AnObjectThatComesAmidALookIsNotTakenForAnother) {
   EXPECT_EQ(*found, maker.slot());
 }
 
-// What a reader is told is there can be read, whole, while the writer goes on.
+// Every published version can be read, whole, while the writer goes on.
 TEST(Beside, APublishedSnapshotIsReadable) {
   constexpr uint64_t kObjects = 50;
   constexpr uint64_t kSnapshots = 100;
@@ -342,7 +341,7 @@ TEST(Beside, APublishedSnapshotIsReadable) {
     seen = *newest;
     std::string bytes;
     const Status got = (*reader)->GetAt(last, seen, &bytes);
-    // So many snapshots may have come meanwhile that it is gone.
+    // It may be gone, because many snapshots may have come meanwhile.
     if (got.code() == Code::kNotFound) continue;
     EXPECT_OK(got);
     EXPECT_EQ(bytes == BytesOf(last, seen, kBytes), true) << seen;

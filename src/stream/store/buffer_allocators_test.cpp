@@ -1,5 +1,5 @@
-// Buffer allocators that throw, call Quire or block, of readers that pin, that only look, and of a
-// mirror: each is a matter of its own get, and nothing else suffers.
+// Buffer allocators that throw, call Quire or block, in readers that pin, in readers that only
+// look, and in readers of a mirror. Only the get that called the allocator is affected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ class BufferAllocators : public testing::Test {
       readers_.push_back(std::move(**reader));
     }
   }
-  // What a daemon puts into the mirror.
+  // Puts a version into the mirror, as a daemon does.
   void Fetch() {
     auto mirror = Mirror::Open(machine_.fs(), MirrorPlace("/place"), "store", 0,
                                SmallLog(1 << 20));
@@ -94,7 +94,7 @@ TEST_F(BufferAllocators, AnExceptionFailsTheGetThatCalledIt) {
   }
 }
 
-// Calls of everything that can fail, each of which must be refused.
+// Makes every call that can fail, each of which must be refused.
 std::vector<Status> CallAll(StreamReader& reader, StreamWriter& writer) {
   std::string bytes;
   char byte = 0;
@@ -147,7 +147,7 @@ TEST_F(BufferAllocators, CallsInsideThemAreRefused) {
   EXPECT_OK(writer_->Put("key").status());
 }
 
-// A get that does not return before it is let go.
+// A get that does not return before it is released.
 class BlockedGet {
  public:
   explicit BlockedGet(StreamReader& reader) {
@@ -172,7 +172,7 @@ class BlockedGet {
   const std::string& bytes() const { return bytes_; }
 
  private:
-  static constexpr int kAttempts = 2000;  // more often the copy is not repeated
+  static constexpr int kAttempts = 2000;  // the copy is not repeated more often
 
   void Join() {
     if (!thread_.joinable()) return;
@@ -187,7 +187,7 @@ class BlockedGet {
   std::thread thread_;
 };
 
-// The writer waits as long as it was told to, and no longer, where the log is full.
+// If the log is full, the writer waits for wait_ms, and no longer.
 TEST_F(BufferAllocators, OneThatBlocksHoldsItsVersionAndNothingElse) {
   constexpr uint64_t kWaitMs = 50;
   writer_.reset();
@@ -215,7 +215,8 @@ TEST_F(BufferAllocators, OneThatBlocksHoldsItsVersionAndNothingElse) {
   for (int i = 0; i < 20; ++i) EXPECT_OK((*writer)->Put("key").status());
 }
 
-// It holds nothing: the writer need not wait for it. It copies again, or finds its version gone.
+// The reader holds nothing, so the writer does not wait for it. The reader copies again, or reports
+// that its version is gone.
 TEST_F(BufferAllocators, OneOfAReaderThatOnlyLooksHoldsUpNoWriter) {
   BlockedGet blocked(*readers_[1]);
   for (uint64_t i = 0; i < 300; ++i) EXPECT_OK(writer_->Put("key").status());

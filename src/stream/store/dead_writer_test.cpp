@@ -1,6 +1,6 @@
-// What readers hear of a stream whose writer has ended or died: while another program tends the
+// What readers return for a stream whose writer has ended or died: while another program tends the
 // stream, on a full device, and if they were open before. And what a reader that is short of
-// descriptors or memory hears of a living writer.
+// descriptors or memory returns for a living writer.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -134,7 +134,7 @@ TEST_F(KilledWriter, IsReportedThoughItsIndexCannotBeMade) {
   EXPECT_CODE(before->Wait(kPuts, 600'000).status(), Code::kPeerFailed);
 }
 
-// The gate says already that what goes is gone; the index does not yet.
+// The gate reports already that the versions go; the index still contains them.
 TEST_F(KilledWriter, AWriterKilledInACollectionLeavesOpenReadersTheVersions) {
   const auto pins = Read();
   const auto looks = Read(Access::kLook);
@@ -152,11 +152,11 @@ TEST_F(KilledWriter, AWriterKilledInACollectionLeavesOpenReadersTheVersions) {
   }
 }
 
-// Whether the writer lives cannot be asked for once.
+// For once the reader cannot find out whether the writer lives.
 class LivingWriter : public Written {
  protected:
   static constexpr uint32_t kOps = io::kFaultOpen | io::kFaultMap;
-  // As if a wait had lasted: whoever is about to sleep looks after the writer at once.
+  // Acts as if a wait had ended: a reader that is about to sleep checks the writer at once.
   void WakeSleeper() {
     const auto gate = Gate::Open(*disk_, "/place/store/gate-0");
     ASSERT_OK(gate.status());

@@ -1,5 +1,5 @@
-// A device that fails to write what a program synced, and the programs that come after it: the
-// system takes the pages for written, but what a later Sync covers survives a loss of power.
+// A device that fails to write what a program synced, and the programs that come after it. The
+// system takes the pages for written, but what a later Sync covers must survive a loss of power.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -23,7 +23,7 @@ constexpr int kPuts = 12;
 
 enum class End { kFinish, kLeave, kDie };
 
-// Programs that write one object, one after the other, of which the device fails some.
+// Programs that write one object, one after the other. The device fails in some of them.
 class FailedSync : public ::testing::Test {
  protected:
   static StreamOptions Options() {
@@ -57,7 +57,7 @@ class FailedSync : public ::testing::Test {
     }
   }
 
-  // A program of which the n-th sync fails, and with `for_good` all later ones.
+  // Runs a program whose n-th sync fails, and with `for_good` all later ones.
   bool Fail(uint64_t nth, bool for_good, End end) {
     fs_->FailAt(io::kFaultSync, nth, for_good ? UINT64_MAX : 1, Code::kIo);
     {
@@ -73,7 +73,7 @@ class FailedSync : public ::testing::Test {
     return failed;
   }
 
-  // A program that the device does not fail.
+  // Runs a program in which the device does not fail.
   void Sync(int puts) {
     const auto writer = Write();
     ASSERT_OK(writer.status());
@@ -102,7 +102,7 @@ class FailedSync : public ::testing::Test {
 
   std::unique_ptr<io::SimFileSystem> disk_;
   std::unique_ptr<io::FaultFileSystem> fs_;
-  char* memory_ = nullptr;  // of the program that writes
+  char* memory_ = nullptr;  // the memory of the program that writes
   uint64_t newest_ = 0;
   uint64_t promised_ = 0;  // the newest version that a Sync that returned OK covers
 };
@@ -140,8 +140,8 @@ TEST_F(FailedSync, ASyncRepairsTheFailedSyncsOfTwoEarlierPrograms) {
   }
 }
 
-// Heads that could not be synced stand in two slots; the third has the one that a loss of power
-// leaves, and may not be written over before one of the others is durable.
+// Two slots have heads that could not be synced. The third has the head that a loss of power
+// leaves, which may not be overwritten before one of the others is durable.
 TEST_F(FailedSync, TwoHeadsThatWereNotSyncedLeaveTheHeadThatWas) {
   const auto runs = static_cast<uint64_t>(test::ScaledCount(600));
   for (uint64_t run = 0; run < runs && !HasFailure(); ++run) {
@@ -166,7 +166,7 @@ TEST_F(FailedSync, TwoHeadsThatWereNotSyncedLeaveTheHeadThatWas) {
   }
 }
 
-// A loss of power took a commit and left the one behind it, which an opening takes away.
+// A loss of power took a commit and left the one behind it, which an opening erases.
 class FailedErasure : public FailedSync {
  protected:
   // Version 2 of three is damaged; the machine has been rebooted.
@@ -189,8 +189,8 @@ class FailedErasure : public FailedSync {
     newest_ = promised_ = 1;
   }
 
-  // The third version may be there neither now nor after another loss of power, whatever an
-  // opening that did not come to its end left. False: `fail` did nothing.
+  // Expects that the third version is absent, now and after another loss of power, whatever an
+  // unfinished opening left. Returns false if `fail` had no effect.
   bool ExpectNoThird(uint64_t seed, const std::function<bool()>& fail) {
     LoseTheSecondOfThree();
     const bool failed = fail();

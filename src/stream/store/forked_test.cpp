@@ -1,5 +1,5 @@
-// A writer and a reader that fork and are killed, while their children live on: a child has none of
-// their locks, so all others go on as if it were not there.
+// A writer and a reader fork and are killed, while their children live on. A child has none of
+// their locks, so all other programs go on as if it did not exist.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -21,10 +21,11 @@ namespace {
 
 constexpr uint64_t kBytes = 100'000;
 
-// A process that does something, forks, and waits to be killed. Its child lives until this ends.
+// A process that does some work, forks, and waits to be killed. Its child lives until this object
+// is destroyed.
 class Forked {
  public:
-  // `work` gets what it opened as long as it calls `wait`.
+  // `work` must hold what it opened until its call of `wait`.
   explicit Forked(const std::function<void(const std::function<void()>& wait)>& work) {
     EXPECT_EQ(::pipe(alive_.data()), 0);
     EXPECT_EQ(::pipe(ready_.data()), 0);
@@ -55,7 +56,7 @@ class Forked {
     char byte = 0;
     const bool is_child = ::fork() == 0;
     if (is_child && ::write(ready_[1], &byte, 1) != 1) ::_exit(1);
-    // The end of the file: the test is over.
+    // Reads the end of the file when the test is over.
     static_cast<void>(::read(alive_[0], &byte, 1));
     ::_exit(0);
   }

@@ -1,5 +1,5 @@
-// The golden file of a stream's log: its identity, its heads with a kept snapshot, and commits of
-// whole versions, deltas and packed ones, a relocation (docs/format/stream.md).
+// The golden file of a stream's log: its identity, its heads with a kept snapshot, commits of whole
+// versions, deltas and packed deltas, and a relocation (docs/format/stream.md).
 #include <gtest/gtest.h>
 
 #include <string>
@@ -25,8 +25,8 @@ std::string Version(uint64_t number) {
   return bytes;
 }
 
-// The third version. Other versions of LZ4 may pack it in other bytes: these are one 'a', 994 times
-// the byte before, and five more.
+// The third version. Another version of LZ4 may pack it into other bytes, so they are fixed here:
+// one 'a', 994 times the byte before, and five more.
 std::string PackedVersion() {
   const std::string block(
       "\x1F"
@@ -143,17 +143,17 @@ TEST_F(StreamGolden, ALogIsWrittenAndReadAsEver) {
   ExpectWhatWasWritten(test::Golden(std::string(QUIRE_GOLDEN) + "/v1_directory_hash.log", today));
 }
 
-// Of a program before 0.1.0.
+// The log of a program before 0.1.0.
 TEST_F(StreamGolden, ALogOfRecordsWithoutTheHashOfTheirDirectoryIsRead) {
   ExpectWhatWasWritten(test::GoldenBytes(std::string(QUIRE_GOLDEN) + "/v1_stream.log"));
 }
 
-// Each of its deltas is packed into less than a 256th of its object. The program that wrote it
+// Each of its deltas is packed into less than a 256th of its object. The program that wrote the log
 // (82b9398) took that for damage, and opened it neither to read nor to write.
 TEST_F(StreamGolden, ALogOfPackedDeltasThatItsOwnWriterRefusedIsOpened) {
   constexpr uint64_t kObjectBytes = 256 << 10;
   constexpr uint64_t kLogFileBytes = (1 << 20) + (16 << 10);
-  // As far as it was written to.
+  // The golden file ends where the log's data ends.
   std::string golden = test::GoldenBytes(std::string(QUIRE_GOLDEN) + "/v1_packed_deltas.log");
   golden.resize(kLogFileBytes);
   ASSERT_OK(io::WriteFile(machine_.fs(), machine_.log_path(), golden));

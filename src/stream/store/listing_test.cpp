@@ -61,7 +61,7 @@ TEST_F(Listing, AMissingPlaceOrStoreIsNotFound) {
   EXPECT_THAT(*stores, IsEmpty());
 }
 
-// A store that lies beside the place is not in it: no door may lead there.
+// A store beside the place is not in the place, so no name may lead there.
 TEST_F(Listing, ANameThatLeadsOutOfThePlaceOpensNothing) {
   const std::string inner = place_ / "inner";
   ASSERT_OK(fs_.MakeDirectory(inner));

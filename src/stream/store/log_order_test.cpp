@@ -1,6 +1,6 @@
-// Stores reach persistent memory in any order before a fence. Here every legal order of the commit
-// protocol is tried: of the lines stored since the last fence any set may be there, and what was
-// stored before a fence is.
+// Stores reach persistent memory in any order before a fence. This test tries every legal order of
+// the commit protocol: any set of the lines stored since the last fence may be present, together
+// with everything stored before the fence.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace quire::stream::log_order_test {
 namespace {
 
 constexpr uint64_t kCapacity = 64 << 10;
-constexpr size_t kAllSubsetsMax = 10;  // lines: of more a sample of their sets is tried
+constexpr size_t kAllSubsetsMax = 10;  // lines; of larger sets a sample is tried
 constexpr uint64_t kSampledSets = 300;
 
-// What was stored since the last fence, line by line, over what was there before.
+// The lines that were stored since the last fence, over the content before.
 class Epochs final : public StoreObserver {
  public:
   explicit Epochs(LogHeap& heap) : memory_(heap.memory()) {
@@ -109,7 +109,7 @@ class LogOrder : public ::testing::Test {
     heap_->Commit(kind, kind == RecordKind::kCommit ? version : 0, 1);
   }
 
-  // Version numbers that a log of these bytes has, each with its bytes verified.
+  // Returns the version numbers in a log of these bytes, after verifying the bytes of each version.
   std::vector<uint64_t> VersionsIn(const std::string& image) {
     EXPECT_OK(fs_->Unlink("/log/copy").code() == Code::kIo ? Status() : Status());
     EXPECT_OK(io::WriteFile(*fs_, "/log/copy", image));
@@ -128,7 +128,7 @@ class LogOrder : public ::testing::Test {
           return Status();
         });
     EXPECT_OK(end.status());
-    EXPECT_OK(end->status);  // a record that is there has all that belongs to it
+    EXPECT_OK(end->status);  // a present record has all that belongs to it
     return versions;
   }
 
@@ -162,7 +162,7 @@ TEST_F(LogOrder, ALapThatIsOverwrittenNeverComesBack) {
   head.head = heap_->tail();
   ASSERT_OK(heap_->WriteHead(head));
   Epochs epochs(*heap_);
-  Append(++version, 2500);  // past the end of the file, over the first lap
+  Append(++version, 2500);  // beyond the end of the file, over the first lap
   Append(++version, 2500);
   epochs.EachImage([&](const std::string& image) {
     const std::vector<uint64_t> versions = VersionsIn(image);
@@ -170,8 +170,8 @@ TEST_F(LogOrder, ALapThatIsOverwrittenNeverComesBack) {
   });
 }
 
-// As a part does with what is kept and stands at the head: it is appended again, the head moves
-// over where it was, and that is written over.
+// Does what a part does with a kept version at the head: appends it again, moves the head over its
+// old place, and overwrites that.
 TEST_F(LogOrder, AKeptVersionSurvivesEveryOrderOfStoresWhileItMoves) {
   constexpr uint64_t kKept = 1;
   Append(kKept, 2500);

@@ -1,5 +1,5 @@
 // Readers that only look (Access::kLook): they change nothing, and no writer waits for them. And
-// those that make the index of a writer that died, for which the next writer waits.
+// readers that rebuild the index of a writer that died: the next writer waits for them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ using testing::HasSubstr;
 constexpr uint64_t kBytes = 9000;
 constexpr int kPuts = 20;  // more than the log holds
 
-// What became of the writer before anybody looks.
+// The state of the writer before a reader looks.
 enum class Writer { kWrites, kFinished, kEnded, kKilled, kKilledElsewhere };
 void PrintTo(Writer writer, std::ostream* out) {
   const char* const names[] = {"Writes", "Finished", "Ended", "Killed", "KilledElsewhere"};
@@ -77,7 +77,7 @@ class Looking : public ::testing::TestWithParam<Writer> {
   Result<std::unique_ptr<StreamReader>> Look(io::FileSystem& fs) {
     return OpenLocalReader(fs, "/place", "store", 0, Access::kLook);
   }
-  // All that a reader can be asked. What is the newest by now may have come while it looked.
+  // Makes every call of a reader. The newest version may have come while it looked.
   void ExpectAll(io::FileSystem& fs) {
     const uint64_t before = newest_;
     const auto reader = Look(fs);
@@ -116,7 +116,7 @@ TEST_P(Looking, ChangesNothingAndTakesNoLock) {
   EXPECT_EQ(disk_->steps(), steps);
 }
 
-// Before the n-th call of whoever looks the owner comes, or goes on, and writes all of its log.
+// Before the n-th call of the reader the owner comes, or goes on, and fills its whole log.
 TEST_P(Looking, NeverLocksTheOwnerOut) {
   bool came = true;
   for (uint64_t nth = 1; came && !HasFatalFailure(); ++nth) {
@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(Writers, Looking,
                                          Writer::kKilled, Writer::kKilledElsewhere),
                          testing::PrintToStringParamName());
 
-// The writer overwrites what is being copied; no pin is in its way. Seven versions fill its log.
+// The writer overwrites what is being copied; no pin stops it. Seven versions fill its log.
 TEST(LookingBesideAWriter, GivesOnlyWholeVersionsAndNeverAnOlderOne) {
 #if QUIRE_THREAD_SANITIZER
   GTEST_SKIP() << "the bytes are copied while they change, and dropped then";
@@ -186,13 +186,13 @@ TEST(LookingBesideAWriter, GivesOnlyWholeVersionsAndNeverAnOlderOne) {
     const uint64_t version = (*view)->version().version;
     EXPECT_GE(version, newest);
     newest = version;
-    if (version == 1) continue;  // before anything was computed
+    if (version == 1) continue;  // before the first computation
     EXPECT_EQ((*view)->bytes() == BytesOf("key", version, kBytes), true) << version;
   }
   puts_on.join();
 }
 
-// Stops the first thread that reaches a place, until it is let go.
+// Stops the first thread that reaches a place, until it is released.
 class Stopped final : public base::SyncPointListener {
  public:
   explicit Stopped(std::string place) : place_(std::move(place)), installed_(this) {}
@@ -215,7 +215,7 @@ class Stopped final : public base::SyncPointListener {
   base::ScopedSyncPoints installed_;
 };
 
-// What a writer left that was killed.
+// A store whose writer was killed.
 class Tending : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -234,7 +234,7 @@ class Tending : public ::testing::Test {
   const std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
 };
 
-// The gate of the dead writer says that it writes: for longer than an owner waits for a writer.
+// The gate still says that the dead writer writes, for longer than an owner waits for a writer.
 TEST_F(Tending, IsWaitedForByTheOwnerFromItsFirstMomentOn) {
   constexpr auto kLongerThanForAWriter = std::chrono::milliseconds(700);
   Stopped stopped("stream.lock.after");
@@ -247,11 +247,11 @@ TEST_F(Tending, IsWaitedForByTheOwnerFromItsFirstMomentOn) {
   owner.join();
 }
 
-// As a program that is stopped (SIGSTOP) amid it.
+// The tending program behaves as if it were stopped (SIGSTOP).
 TEST_F(Tending, IsNamedWhereItDoesNotGiveWayForAMinute) {
   if (test::ScaledCount(1) < 2) GTEST_SKIP() << "takes a minute: QUIRE_TEST_SCALE=2";
   Stopped stopped("stream.lock.after");
-  Status opened;  // kBusy: it was stopped for as long as it may look again
+  Status opened;  // kBusy: it was stopped for as long as it may retry
   std::thread reader([&] { opened = OpenLocalReader(*disk_, "/place", "store", 0).status(); });
   stopped.AwaitReached();
   const Status refused = Own(*disk_).status();
@@ -265,7 +265,7 @@ TEST_F(Tending, IsNamedWhereItDoesNotGiveWayForAMinute) {
   EXPECT_OK(Own(*disk_).status());
 }
 
-// However long the log is.
+// This holds for a log of any length.
 TEST_F(Tending, GivesWayToTheOwnerAmidItsWalk) {
   Stopped stopped("stream.walk.before");
   std::thread tends(
@@ -280,7 +280,7 @@ TEST_F(Tending, GivesWayToTheOwnerAmidItsWalk) {
   owner.join();
 }
 
-// While it looks for what can go, and between the pieces in which that goes.
+// The owner comes while the collector checks what can go, or between the pieces that it removes.
 TEST(Collecting, GivesWayToTheOwner) {
   constexpr uint64_t kVersions = 3000;
   for (const char* const place : {"stream.collect.before_look", "stream.collect.before_head"}) {

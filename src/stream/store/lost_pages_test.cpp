@@ -1,5 +1,5 @@
-// Pages that go from under the mapping of a stream's log, as where a device cannot give them: an
-// error of what reads them, never the end of the program.
+// Pages disappear from the mapping of a stream's log, as if a device could not read them. The call
+// that reads them returns an error; the program never ends.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -72,7 +72,7 @@ TEST_F(LostPages, AreAnErrorOfWhatReadsThem) {
   std::filesystem::resize_file(log_, std::filesystem::file_size(saved_));
 }
 
-// One page, as a bad sector is.
+// One page is lost, as with a bad sector.
 TEST_F(LostPages, LostPagesAmidDataFailTheGet) {
   auto reader = OpenLocalReader(fs_, place_, "store", 0);
   ASSERT_OK(reader.status());

@@ -1,4 +1,4 @@
-// What a loss of power leaves that would be taken for something else later.
+// Remains of a loss of power that could be mistaken for something else later.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,8 @@ void PutSome(StreamWriter* writer, char* memory, int count) {
   }
 }
 
-// A head that was never synced may come back from laps ago, and with it positions that were had.
+// A head that was never synced may come back from laps ago. Then positions that were used before
+// are used again.
 TEST(LostPower, RecordsOfPositionsThatComeAgainAreErased) {
   StreamMachine machine;
   auto writer = machine.Write(SmallLog(kLogBytes));
@@ -81,12 +82,11 @@ TEST(LostPower, ASnapshotThatWasKeptAndLostIsNotAnotherOne) {
   EXPECT_GT(lost, 5);
 }
 
-// A writer is killed after a head was synced, another before its first head is, and amid the
-// opening of a third the power fails: the synced head may not be written over meanwhile.
+// A writer is killed after it synced a head, and another before its first head is stored. During
+// the opening of a third writer the power fails: the synced head must not be overwritten meanwhile.
 class KilledTwice {
  public:
-  // One version is synced; others follow, of which some move the head, and some come to lie where
-  // the head was.
+  // Syncs one version. Of the others, some move the head, and some are stored where the head was.
   explicit KilledTwice(uint64_t puts) {
     auto writer = machine_.Write(SmallLog(kLogBytes));
     EXPECT_OK(writer.status());
@@ -137,8 +137,8 @@ TEST(LostPower, APowerLossInTheSecondOpenAfterAKillLeavesWhatWasSynced) {
   }
 }
 
-// A head that could not be synced is not what a loss of power leaves: what lies below it is needed
-// by the one before.
+// A loss of power may not leave a head that could not be synced: the bytes below it are needed by
+// the head before.
 TEST(LostPower, AfterAHeadThatCouldNotBeSyncedLeavesWhatWasSynced) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     StreamMachine machine;
@@ -169,7 +169,7 @@ TEST(LostPower, AfterAHeadThatCouldNotBeSyncedLeavesWhatWasSynced) {
   }
 }
 
-// One object is put rarely, so that collection appends it again and again; others fill the log.
+// Puts one object rarely, so that collection appends it again and again; others fill the log.
 // Nothing is synced. Returns the rare object's version at each snapshot.
 std::vector<uint64_t> PutRarelyAndOften(StreamWriter* writer, uint64_t seed) {
   std::vector<uint64_t> rare_at = {0};
@@ -188,8 +188,8 @@ std::vector<uint64_t> PutRarelyAndOften(StreamWriter* writer, uint64_t seed) {
   return rare_at;
 }
 
-// The head says that records before it are not needed, since others stand behind it. The device may
-// have the head and lack the others.
+// A head says that the records before it are not needed, because later ones replace them. The
+// device may have stored the head and lost the later records.
 TEST(LostPower, ALogThatWasNeverSyncedShowsNoOlderVersionAtASnapshot) {
   int partly = 0;
   for (uint64_t seed = 1; seed <= 1000 && !HasFailure(); ++seed) {
@@ -219,8 +219,8 @@ TEST(LostPower, ALogThatWasNeverSyncedShowsNoOlderVersionAtASnapshot) {
   EXPECT_GT(partly, 20);
 }
 
-// Two objects, all zeros but for the last byte, which says whose they are: the first page of the
-// commit, with its record, is the same of both but for the record.
+// Stores two objects, all zeros but the last byte, which differs by writer. So the first page of
+// the commit is the same for both writers, except for the record.
 void SnapshotAs(StreamWriter* writer, char whose) {
   for (const auto& [key, bytes] : {std::pair("x", 4500), std::pair("y", 100)}) {
     const Result<char*> memory = writer->Create(key, static_cast<uint64_t>(bytes));
@@ -231,8 +231,8 @@ void SnapshotAs(StreamWriter* writer, char whose) {
   ASSERT_OK(writer->Snapshot().status());
 }
 
-// Of a lost commit all but the record may be there, and of the next one at its place, after another
-// loss of power, the record alone.
+// After the first loss of power a lost commit may be present except for its record. After the
+// second one the record alone of the next commit at this place may be present.
 TEST(LostPower, TwiceAtOnePlaceLeavesNothingOfTheCommitThatWasLostFirst) {
   int of_second = 0;
   for (uint64_t seed = 1; seed <= 300 && !HasFailure(); ++seed) {
@@ -261,7 +261,7 @@ TEST(LostPower, TwiceAtOnePlaceLeavesNothingOfTheCommitThatWasLostFirst) {
   EXPECT_GT(of_second, 20);
 }
 
-// A program that died while it made the store left files whose names may not be durable.
+// A program that died while it created the store left files whose names may not be durable.
 TEST(LostPower, AfterADeathAmidTheMakingLeavesWhatWasSynced) {
   bool crashed = true;
   for (uint64_t step = 1; crashed; ++step) {

@@ -1,5 +1,5 @@
-// Daemons that die while they fetch, at every step of many histories, and machines that lose power:
-// the mirror is opened anew and has no bytes but those that were fetched.
+// Daemons die while they fetch, at every step of many histories, and machines lose power. A mirror
+// that is opened again contains only bytes that were fetched.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,13 +21,13 @@ constexpr int64_t kHistories = 2;
 constexpr uint64_t kVersions = 7;
 const std::string kKeys[] = {"a", "b"};
 
-// Of each fetch other bytes, which its time tells.
+// Returns the bytes of a fetch, which differ by its time.
 std::string FetchedAt(const std::string& key, uint64_t time_ns) {
   return BytesOf(key, time_ns, 500 + time_ns % 7 * 700);
 }
 
-// A daemon: fetches, some of which replace what a store that was made anew had, some of which end
-// amid the bytes; now and then one that is started anew.
+// A daemon that fetches. Some fetches replace versions of an earlier store of the same name, some
+// end amid the bytes, and now and then the daemon is restarted.
 class Daemon {
  public:
   Daemon(StreamMachine& machine, uint64_t seed) : machine_(machine), random_(seed) {}
@@ -81,7 +81,7 @@ class Daemon {
   std::unique_ptr<Mirror> mirror_;
 };
 
-// How many versions are there, each as it was fetched.
+// Returns the number of present versions, after checking that each is as it was fetched.
 uint64_t ExpectNoOtherBytes(StreamMachine& machine) {
   auto reader = machine.Read();
   if (!reader.ok()) {

@@ -29,7 +29,7 @@ class MirrorTest : public ::testing::Test {
     ASSERT_OK(mirror.status());
     mirror_ = std::move(*mirror);
   }
-  // As the daemon does, of a store that was made at `time_ns`.
+  // Fetches as the daemon does, from a store that was made at `time_ns`.
   Status Fetch(uint64_t version, const std::string& bytes, uint64_t time_ns) {
     StreamVersion told;
     told.version = version;
@@ -77,12 +77,12 @@ TEST_F(MirrorTest, ReplacesAVersionOfAnotherStoreAlsoWhileItIsViewed) {
   EXPECT_EQ((*reader)->Versions("T")->size(), 1u);
   EXPECT_TRUE((*view)->bytes() == old_bytes);
   EXPECT_OK((*view)->Verify());
-  // Who opens the mirror anew finds the newer one in its log, too.
+  // A mirror that is opened again finds the newer one in its log, too.
   OpenMirror();
   EXPECT_TRUE(Got(5) == BytesOf("new", 2002, kSize));
 }
 
-// The source is whole: what the mirror had is fetched again.
+// The source is intact, so the versions of the mirror are fetched again.
 TEST_F(MirrorTest, IsRecreatedIfItIsDamaged) {
   ASSERT_OK(Fetch(1, BytesOf("T", 1, kSize), 1));
   ASSERT_OK(Fetch(2, BytesOf("T", 2, kSize), 2));
@@ -108,7 +108,7 @@ TEST_F(MirrorTest, ReusesTheRoomOfVersionsWithoutViewsForLong) {
   }
 }
 
-// As a mirror does, with an index of 16 objects and room in the log for some 100.
+// Does what a mirror does, with an index of 16 objects and room in the log for about 100.
 TEST_F(MirrorTest, ForgetsTheObjectsThatWereFetchedLongestAgo) {
   constexpr int kObjects = 1000;
   StreamOptions options = SmallLog(32 << 10);

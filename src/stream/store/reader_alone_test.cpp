@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kBytes = 9000;
 
-// A finished store, which `reader_` cannot write to, and others can.
+// A finished store to which `reader_` cannot write, but others can.
 class ReaderAlone : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -144,7 +144,7 @@ TEST_F(ReaderOfARemovedStore, ReportsTheRemoval) {
   ExpectToldSo();
 }
 
-// The gate of the new one has no mark yet.
+// The gate of the new store has no mark yet.
 TEST_F(ReaderOfARemovedStore, ReportsTheRemovalWhileTheStoreIsRecreated) {
   const std::filesystem::path gate = directory_ / "store/gate-0";
   ASSERT_TRUE(std::filesystem::exists(gate));
@@ -170,7 +170,7 @@ TEST_F(ReaderOfARemovedStore, ReportsTheRemovalAfterTheWriterFinished) {
   ExpectToldSo();
 }
 
-// What has the names of its locks is another store's.
+// The files at the names of its locks belong to another store.
 TEST_F(ReaderOfARemovedStore, KeepsItsViewsIfTheStoreWasMovedAndRecreated) {
   const auto view = reader_->View("key", 1);
   ASSERT_OK(view.status());
@@ -181,7 +181,7 @@ TEST_F(ReaderOfARemovedStore, KeepsItsViewsIfTheStoreWasMovedAndRecreated) {
   char* const memory = memory_;
   std::filesystem::rename(directory_ / "store", directory_ / "moved");
   const std::unique_ptr<StreamWriter> second = Write();
-  // A reader that holds nothing yet would take the slot of the one that does.
+  // Without a check, a reader that holds nothing yet would take the slot of the one that does.
   EXPECT_CODE((*later)->View("key", 1).status(), Code::kPeerFailed);
   later->reset();
   Status put;

@@ -1,4 +1,4 @@
-// What a refused open of a stream leaves behind: nothing that was not there before.
+// A refused open of a stream leaves nothing behind that was not there before.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -33,7 +33,7 @@ class RefusedStreams : public testing::Test {
   const std::unique_ptr<io::SimFileSystem> disk_ = io::NewSimFileSystem();
 };
 
-// At any number of bytes: for the log, for its gate, for its index.
+// Room ends at each number of bytes: for the log, for its gate, for its index.
 TEST_F(RefusedStreams, WithoutRoom) {
   const std::vector<std::string> before = Tree();
   uint64_t refused = 0;
@@ -48,7 +48,7 @@ TEST_F(RefusedStreams, WithoutRoom) {
   EXPECT_GT(refused, 8u);
 }
 
-// A store that another rank writes stays whole.
+// A store that another rank writes stays complete.
 TEST_F(RefusedStreams, WithoutRoomBesideAnotherRank) {
   ASSERT_OK(Open(1));
   const std::vector<std::string> before = Tree();
@@ -57,7 +57,7 @@ TEST_F(RefusedStreams, WithoutRoomBesideAnotherRank) {
   EXPECT_EQ(Tree(), before);
 }
 
-// A copy, which has no files of locks.
+// Opens a copy, which has no lock files.
 TEST_F(RefusedStreams, ADamagedLogIsRefused) {
   ASSERT_OK(Open());
   for (const std::string& path : Tree()) {
@@ -69,13 +69,14 @@ TEST_F(RefusedStreams, ADamagedLogIsRefused) {
   EXPECT_EQ(Tree(), before);
 }
 
-// A stream that has finished and keeps some versions, and a program that would keep fewer and is
-// refused: what is kept, and for how long, is for the program that could open it to say.
+// A finished stream keeps some versions, and a program that would keep fewer is refused. Only a
+// program that could open the stream decides what is kept, and for how long.
 class RefusedPolicies : public RefusedStreams {
  protected:
   static constexpr uint64_t kVersions = 5;
 
-  // Each of the calls fails in turn, with `count` - 1 that follow. Returns how many opens failed.
+  // Lets each of the calls fail in turn, with the `count` - 1 that follow. Returns how many opens
+  // failed.
   uint64_t FailEachOf(uint32_t ops, uint64_t count, Code code) {
     const auto fs = io::NewFaultFileSystem(*disk_);
     uint64_t refused = 0;

@@ -1,5 +1,5 @@
-// Objects that share memory: the whole of a state and arrays in it, of one writer or of three. Each
-// version is what its object was at the put, however changes are found.
+// Objects that share memory: a whole state and arrays in it, of one writer or of three. Each
+// version equals its object at the put, whichever way changes are found.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -38,7 +38,7 @@ using ThreeDeltas = std::tuple<StreamDeltas, StreamDeltas, StreamDeltas>;
 class SharedObjects : public ::testing::TestWithParam<ThreeDeltas> {
  protected:
   static constexpr uint64_t kBytes = 2 << 20;
-  static constexpr uint64_t kArray = 100 * 4096;  // where one begins, at a page
+  static constexpr uint64_t kArray = 100 * 4096;  // where an array begins, at a page
 
   void SetUp() override {
     const auto [first, second, third] = GetParam();
@@ -68,7 +68,7 @@ class SharedObjects : public ::testing::TestWithParam<ThreeDeltas> {
     attached_.erase(object);
   }
 
-  // Some bytes change, one writer stores, and what its readers get is compared.
+  // Changes some bytes, lets one writer store, and compares what its readers get.
   void Step() {
     for (uint64_t changes = random_.Below(4); changes > 0; --changes) {
       volatile char* const byte = memory_.data() + kArray - kPage + random_.Below(20 * kPage);

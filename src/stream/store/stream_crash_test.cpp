@@ -1,4 +1,4 @@
-// Machines that crash while a stream is written: every step of many histories, by death of the
+// Machines crash while a stream is written: at every step of many histories, by death of the
 // process and by loss of power.
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ constexpr int64_t kHistories = 40;
 constexpr uint32_t kKept = 2;
 const std::map<std::string, uint64_t> kObjects = {{"a", 300}, {"b", 5000}, {"c", 24'001}};
 
-// What a program was told before the machine crashed.
+// The outcomes that a program had received before the machine crashed.
 struct Told {
   std::map<std::string, uint64_t> newest;  // version of each object
   std::map<std::string, uint64_t> synced;
@@ -36,7 +36,7 @@ StreamOptions OptionsOf(uint64_t seed) {
   return options;
 }
 
-// One program: random puts, snapshots, syncs, and ends, until the machine crashes.
+// A program that puts, takes snapshots, syncs and ends, at random, until the machine crashes.
 class Program {
  public:
   Program(StreamMachine& machine, uint64_t seed)
@@ -118,9 +118,9 @@ class Program {
   std::map<std::string, char*> memory_;
 };
 
-// What the store has of an object is exact, and what was promised is among it; as many versions as
-// the policy keeps, unless `put`, the newest that was put, is lost: it may have had others
-// collected. Returns the newest version; 0: none.
+// Expects that each stored version of an object is exact, and that the promised one is present. As
+// many versions as the policy keeps are present, unless `put`, the newest that was put, is lost: it
+// may have had others collected. Returns the newest version; 0: none.
 uint64_t ExpectObject(StreamReader& reader, const std::string& key, uint64_t size, uint64_t promised,
                       uint64_t put) {
   const Result<std::vector<StreamVersion>> versions = reader.Versions(key);
@@ -164,7 +164,7 @@ std::map<std::string, uint64_t> ExpectStore(StreamMachine& machine,
   return newest;
 }
 
-// What crashes, and where the log lies.
+// The kind of crash, and whether the log lies in persistent memory.
 struct Crash {
   io::CrashKind kind;
   bool persistent;
@@ -201,7 +201,7 @@ uint64_t StepsOf(uint64_t seed, bool persistent) {
   return machine.fs().steps();
 }
 
-// Every `stride`-th history, from `first` on.
+// Runs every `stride`-th history, from `first` on.
 void CrashEverywhere(const Crash& crash, uint64_t first = 1, uint64_t stride = 1) {
   const auto histories = static_cast<uint64_t>(test::ScaledCount(kHistories));
   uint64_t points = 0;
@@ -240,8 +240,7 @@ TEST(StreamCrash, IsSurvivedAsTheWriterSays) {
   }
 }
 
-// A record that is whole was stored behind what belongs to it: nothing there is torn by a power
-// loss.
+// A whole record was stored after all that belongs to it, so a loss of power tears nothing there.
 TEST(StreamCrash, PersistentMemoryIsNoExcuseForDamage) {
   for (const bool persistent : {false, true}) {
     StreamMachine machine;
@@ -257,7 +256,7 @@ TEST(StreamCrash, PersistentMemoryIsNoExcuseForDamage) {
     ASSERT_OK(machine.fs().Damage(
         machine.log_path(), [](std::string* log) { (*log)[kLogHeaderBytes + kRecordBytes] ^= 1; }));
     const Code expected = persistent ? Code::kCorruption : Code::kOk;
-    // What looks says what a writer would hear.
+    // A reader that only looks returns the same error as a writer.
     EXPECT_CODE(OpenLocalReader(machine.fs(), "/place", "store", 0, Access::kLook).status(),
                 expected);
     EXPECT_CODE(machine.Write(OptionsOf(0)).status(), expected);

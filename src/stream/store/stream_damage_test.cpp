@@ -36,8 +36,8 @@ class StreamDamage : public ::testing::Test {
     ASSERT_OK((*writer)->Finish());
   }
 
-  // All versions are there and exact, or an error says that something is damaged. Returns whether
-  // one did.
+  // Expects all versions to be present and exact, or an error about damage. Returns whether there
+  // was such an error.
   bool Detected() {
     Result<std::unique_ptr<StreamReader>> reader = machine_.Read();
     if (!reader.ok()) {
@@ -77,7 +77,7 @@ class StreamDamage : public ::testing::Test {
   StreamMachine machine_;
 };
 
-// A flip in one of the heads, or in what pads lines, changes nothing.
+// A changed byte in one of the heads, or in the padding of lines, has no effect.
 TEST_F(StreamDamage, EveryFlippedByteIsDetectedOrHarmless) {
   const uint64_t used = UsedBytes();
   uint64_t detected = 0;
@@ -126,7 +126,7 @@ TEST_F(StreamDamage, AWriterDoesNotOpenADamagedLog) {
   EXPECT_CODE(machine_.Write(SmallLog(kLogBytes)).status(), Code::kCorruption);
 }
 
-// What is kept, and whether the writer finished, stands in heads alone.
+// Only heads contain the kept snapshots and whether the writer finished.
 void ExpectWhatHeadsSay(StreamMachine& machine, uint64_t kept, bool finished) {
   {
     const Result<std::unique_ptr<StreamReader>> reader = machine.Read();
@@ -143,7 +143,7 @@ void ExpectWhatHeadsSay(StreamMachine& machine, uint64_t kept, bool finished) {
   EXPECT_OK((*writer)->Release(kept));
 }
 
-// Any page of a head, damaged in any way, in the same boot and in another one.
+// Damages any page of a head, in any way, in the same boot and in another one.
 void DamageEachHead(StreamMachine& machine, uint64_t kept, bool finished) {
   std::string whole;
   ASSERT_OK(machine.fs().Damage(machine.log_path(), [&](std::string* log) { whole = *log; }));
@@ -200,7 +200,8 @@ TEST_F(StreamDamage, ADamagedHeadLosesNothingIfNothingWasEverSynced) {
   DamageEachHead(machine, 1, false);
 }
 
-// Nothing in the log tells of a commit whose record is damaged; the gate outlives the writer.
+// Nothing in the log shows that a commit with a damaged record existed; the gate outlives the
+// writer.
 TEST_F(StreamDamage, TheLastCommitOfAWriterThatDiedIsMissed) {
   const uint64_t last_record = AlignUp(UsedBytes(), kRecordBytes);
   Result<std::unique_ptr<StreamWriter>> writer = machine_.Write(SmallLog(kLogBytes));
@@ -287,7 +288,7 @@ std::map<RecordKind, int> KindsIn(StreamMachine& machine) {
   return kinds;
 }
 
-// A kept snapshot has to move again and again.
+// Writes a log in which a kept snapshot has to move again and again.
 void WriteMoved(StreamMachine& machine) {
   StreamOptions options = SmallLog(kLogBytes);
   options.deltas = StreamDeltas::kHash;
@@ -306,9 +307,9 @@ void WriteMoved(StreamMachine& machine) {
 }
 
 enum class How {
-  kShared,     // by the index that is there
-  kRecovered,  // in the same boot, by an index that is made anew
-  kAnewBoot,   // after the machine was started anew
+  kShared,     // by the present index
+  kRecovered,  // in the same boot, by a rebuilt index
+  kAnewBoot,   // after a reboot
 };
 
 struct Case {
@@ -338,7 +339,7 @@ class StreamDamageKinds : public ::testing::TestWithParam<Case> {
     ASSERT_OK(machine_.fs().Damage(machine_.log_path(), change));
   }
 
-  // The log as it was, but for what `change` does to it.
+  // Opens the log as it was, except for the effect of `change`.
   void OpenAnew(const std::function<void(std::string*)>& change) {
     if (GetParam().how != How::kShared) {
       const bool boot = GetParam().how == How::kAnewBoot;
@@ -347,7 +348,7 @@ class StreamDamageKinds : public ::testing::TestWithParam<Case> {
         const Status gone = machine_.fs().Unlink(file);
         ASSERT_TRUE(gone.ok() || gone.code() == Code::kNotFound) << gone.ToString();
       }
-      // Else the simulation remembers each of them until the power fails.
+      // Without this the simulation remembers each of them until the power fails.
       ASSERT_OK(machine_.fs().SyncDirectory("/place/store"));
     }
     Change([&](std::string* log) {
@@ -356,7 +357,7 @@ class StreamDamageKinds : public ::testing::TestWithParam<Case> {
     });
   }
 
-  // Whether an error said that something is damaged; what did not is exact.
+  // Returns whether an error reported damage. Everything that was read without an error is exact.
   bool Detected() {
     Result<std::unique_ptr<StreamReader>> reader = machine_.Read();
     if (!reader.ok()) {
@@ -397,14 +398,14 @@ TEST_P(StreamDamageKinds, EveryFlippedByteIsDetectedOrHarmless) {
   OpenAnew([](std::string*) {});
   ASSERT_FALSE(Detected());
   const uint64_t used = whole_.find_last_not_of('\0') + 1;
-  // Odd: every byte of a line comes to its turn.
+  // Odd, so that every byte of a line gets its turn.
   const uint64_t stride = used / static_cast<uint64_t>(test::ScaledCount(kFlipsOfEach)) | 1;
   uint64_t detected = 0;
   for (uint64_t offset = 0; offset < used && !HasFailure(); offset += stride) {
     OpenAnew([&](std::string* log) { (*log)[offset] = static_cast<char>((*log)[offset] ^ 0x04); });
     detected += Detected() ? stride : 0;
   }
-  // The identity, and what the versions store but for what pads it.
+  // The identity, and what the versions store except for padding.
   EXPECT_GT(detected, kPageBytes * 9 / 10 + stored_bytes_ / 2);
 }
 

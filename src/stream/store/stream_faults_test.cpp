@@ -1,5 +1,5 @@
-// A device that fails under a writer and a reader of a stream, at any call: they are told, what was
-// committed stays, and both go on.
+// A device fails under a writer and a reader of a stream, at any call. Both return an error,
+// committed versions stay, and both go on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ class StreamFaults : public ::testing::Test {
     return options;
   }
 
-  // Opens, puts twenty versions with syncs among them, ends. What fails is told, and counts no
-  // version.
+  // Opens, puts twenty versions with syncs among them, and ends. A put that returns an error counts
+  // as no version.
   Status Write(io::FileSystem& fs) {
     QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<StreamWriter> writer,
                            OpenWriter(fs, "/place", "store", 0, Options()));
@@ -61,7 +61,7 @@ class StreamFaults : public ::testing::Test {
     EXPECT_EQ(bytes == BytesOf("key", newest_, kBytes), true) << newest_;
   }
 
-  // The n-th call of `ops` fails. False: there are not so many.
+  // Lets the n-th call of `ops` fail. Returns false if there are fewer calls.
   bool FailWriting(uint32_t ops, uint64_t nth, uint64_t count, Code code) {
     const auto disk = io::NewSimFileSystem();
     const auto fs = io::NewFaultFileSystem(*disk);
@@ -80,7 +80,7 @@ class StreamFaults : public ::testing::Test {
     return failed;
   }
 
-  // A reader is opened and reads while its n-th call fails.
+  // Opens a reader and reads while its n-th call fails.
   bool FailReading(uint32_t ops, uint64_t nth, uint64_t count, Code code) {
     const auto disk = io::NewSimFileSystem();
     const auto fs = io::NewFaultFileSystem(*disk);
@@ -168,7 +168,7 @@ TEST_F(StreamFaults, AReadOnlyPlaceIsReadBesideALivingWriter) {
   ExpectNewest(*fs);
 }
 
-// A reader that died holds the log: its pin stays behind, and nobody has its lock.
+// A reader that died holds the log: its pin stays behind, and no process has its lock.
 class StreamDeadReader : public StreamFaults {
  protected:
   void Open(uint64_t wait_ms) {
@@ -182,7 +182,7 @@ class StreamDeadReader : public StreamFaults {
     ASSERT_OK(gate.status());
     (*gate)->Pin(0, 0);
   }
-  // Puts more than the log holds; so many calls that open a file fail.
+  // Puts more than the log holds; the first `failures` calls that open a file fail.
   Status PutMany(uint64_t failures) {
     fs_->FailAt(io::kFaultOpen, 1, failures, Code::kIo);
     Status status;

@@ -19,7 +19,7 @@ class StreamForms : public ::testing::TestWithParam<Form> {
  protected:
   static constexpr uint64_t kSteps = 9;
 
-  // What happens to an object from version to version, from nothing to everything.
+  // Changes an object from one version to the next: nothing, a little, or everything.
   static void Change(uint64_t step, std::string* bytes, base::Random* random) {
     const uint64_t size = bytes->size();
     switch (step % 5) {
@@ -39,7 +39,7 @@ class StreamForms : public ::testing::TestWithParam<Form> {
     }
   }
 
-  // Puts some versions more of what `versions` ends with, and looks at each.
+  // Puts some more versions that follow the last of `versions`, and checks each.
   void PutMore(const StreamOptions& options, uint64_t size, std::vector<std::string>* versions) {
     const Result<std::unique_ptr<StreamWriter>> writer = machine_.Write(options);
     ASSERT_OK(writer.status());
@@ -57,7 +57,7 @@ class StreamForms : public ::testing::TestWithParam<Form> {
     ASSERT_OK((*writer)->Sync());
   }
 
-  // All versions from `first` on.
+  // Reads all versions from `first` on.
   void ReadsBack(const std::vector<std::string>& versions, uint64_t first) {
     const Result<std::unique_ptr<StreamReader>> reader = machine_.Read();
     ASSERT_OK(reader.status());

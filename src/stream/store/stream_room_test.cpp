@@ -1,5 +1,5 @@
-// How a log's room comes back where it is short: many small versions, deltas, kept ones in the way,
-// readers that come and go; which versions a policy lets go, and when.
+// How a log gets room back when it is short: with many small versions, deltas, kept versions in the
+// way, and readers that come and go; and which versions a policy releases, and when.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,8 +58,8 @@ TEST_F(StreamRoom, AVersionKeptAtTheHeadDoesNotFillTheIndex) {
   for (int i = 0; i < 20'000; ++i) ASSERT_OK(writer_->Put("small").status());
 }
 
-// Whether a snapshot is whole is not known where a later object has lost its first version; of one
-// that is kept it is.
+// After a later object has lost its first version, it is unknown whether a snapshot is whole. A
+// kept snapshot is known to be whole.
 TEST_F(StreamRoom, ASnapshotThatIsKeptCanBeKeptAgain) {
   Open(SmallLog(kMiB));
   ASSERT_OK(writer_->Create("first", 8).status());
@@ -68,7 +68,7 @@ TEST_F(StreamRoom, ASnapshotThatIsKeptCanBeKeptAgain) {
   ASSERT_OK(writer_->Create("later", 8).status());
   ASSERT_OK(writer_->Put("later").status());
   ASSERT_OK(writer_->Keep(2));
-  // The kept one is moved, then the later object's first version goes.
+  // The kept snapshot is moved, then the later object's first version goes.
   ASSERT_OK(writer_->Create("large", 300'000).status());
   for (int i = 0; i < 8; ++i) ASSERT_OK(writer_->Snapshot().status());
   const std::unique_ptr<StreamReader> reader = Reader();
@@ -78,7 +78,8 @@ TEST_F(StreamRoom, ASnapshotThatIsKeptCanBeKeptAgain) {
   EXPECT_CODE(writer_->Keep(3), Code::kNotFound);
 }
 
-// Whoever opens the log after it finds nothing kept that leaves no room to go on.
+// A program that opens the log after the refusal finds no kept snapshot that leaves no room to go
+// on.
 TEST_F(StreamRoom, AKeepThatIsRefusedStoresNothingBeforeIt) {
   constexpr uint64_t kLarge = 22'000;  // two of three fit
   Open(SmallLog(64 << 10));
@@ -116,7 +117,7 @@ TEST_F(StreamRoom, DeltasLeaveRoomForTheNextWholeVersion) {
   EXPECT_GT(writer_->Statistics().deltas, 100u);
 }
 
-// Objects that are put one by one, as deltas, leave room for a snapshot of all, whole.
+// Objects that are put one by one, as deltas, leave room for a snapshot of all objects, whole.
 TEST_F(StreamRoom, DeltasOfSeveralObjectsLeaveRoomForASnapshotOfAll) {
   StreamOptions options = SmallLog(kMiB);
   options.deltas = StreamDeltas::kHash;
@@ -162,7 +163,8 @@ TEST_F(StreamRoom, ALogOfManyLongKeysIsReadAfterItsWriterDied) {
   EXPECT_EQ(reader->Objects()->size(), keys.size());
 }
 
-// As stream_log_bytes says: for k versions of s bytes in all (k + 2) s, of which k is 2 here.
+// The size that the documentation of stream_log_bytes gives: (k + 2) s for k versions of s bytes in
+// all; here k is 2.
 TEST_F(StreamRoom, ThePlannedLogSufficesForObjectsOfManyExtents) {
   constexpr int kObjects = 200;
   StreamOptions options;
@@ -185,8 +187,8 @@ TEST_F(StreamRoom, ThePlannedLogSufficesForObjectsOfManyExtents) {
   }
 }
 
-// Objects that are stored each at its own rate, alone and together, in a log that is as large as
-// stream_log_bytes says for the newest versions.
+// Objects that are stored each at its own rate, alone and together, in a log of the size that the
+// documentation of stream_log_bytes gives for keeping the newest versions.
 class PlannedLog {
  public:
   PlannedLog(io::FileSystem& fs, uint64_t seed)
@@ -210,7 +212,7 @@ class PlannedLog {
     Open();
   }
 
-  // Its writer is gone, and another goes on.
+  // Replaces the writer by another one that goes on.
   void Open() {
     writer_.reset();
     auto writer = OpenWriter(fs_, "/place", store_, 0, options_);
@@ -231,7 +233,7 @@ class PlannedLog {
     for (size_t i = 0; i < rates_.size(); ++i) {
       if (writer_->LastSnapshot() != 0 && !random_.OneIn(rates_[i])) continue;
       keys.emplace_back(keys_[i]);
-      // The first bytes of it change: few, most or all.
+      // Changes its first bytes: few, most or all.
       const uint64_t changed = random_.Below(sizes_[i] + 1);
       std::fill_n(memory_[i], changed, static_cast<char>(random_.Next()));
     }
@@ -281,7 +283,8 @@ TEST_F(StreamRoom, ThePlannedLogSufficesWhicheverObjectsAreStored) {
   }
 }
 
-// Then it is too small, and says so. As soon as nothing is kept all can be stored again.
+// Then the log is too small, and a put reports it. As soon as nothing is kept, all can be stored
+// again.
 TEST_F(StreamRoom, ALogThatKeepsMoreThanWasPlannedForIsNeverStuck) {
   const auto logs = static_cast<uint64_t>(test::ScaledCount(120));
   int refused = 0;
@@ -306,7 +309,7 @@ TEST_F(StreamRoom, ALogThatKeepsMoreThanWasPlannedForIsNeverStuck) {
   EXPECT_GT(refused, 0);
 }
 
-// Holds a view from the moment at which the writer looks whether it may move what is kept, until it
+// Holds a view from the moment when the writer checks whether it may move kept versions, until it
 // is about to refuse the commit.
 class PassingView final : public base::SyncPointListener {
  public:
@@ -348,7 +351,7 @@ TEST_F(StreamRoom, APutWaitsForAReaderThatComesAndGoesWhileItMovesWhatIsKept) {
   EXPECT_TRUE(view.came());
 }
 
-// A reader is in the way, but not what it fails for.
+// A reader is in the way, but the put does not fail because of it.
 TEST_F(StreamRoom, ASnapshotThatCanNeverFitDoesNotWait) {
   StreamOptions options = SmallLog(kMiB);
   options.wait_ms = 600'000;
@@ -430,7 +433,7 @@ constexpr uint64_t kBytes = 16 << 10;
 
 using Numbers = std::vector<uint64_t>;
 
-// Versions that came at times of the test's choice: no test waits until something is old.
+// Versions with times of the test's choice, so that no test waits until something is old.
 class StreamAge : public ::testing::Test {
  protected:
   void Open(uint64_t keep_ms) {
@@ -504,7 +507,7 @@ TEST_F(StreamAge, IsThatOfTheVersionAlsoAfterItsWriterEnded) {
   Store("key", {180, 120, 40, 30, 5, 0});
   part_.reset();
   EXPECT_EQ(Versions("key"), (Numbers{6, 5, 4, 3, 2, 1}));
-  // Whoever tends the log has the policy from its head.
+  // A program that tends the log takes the policy from its head.
   ASSERT_OK(CollectEnded(machine_.fs(), "/place", "store", 0));
   EXPECT_EQ(Versions("key"), (Numbers{6, 5, 4, 3}));
   Open(10 * kMinuteMs);
@@ -580,8 +583,8 @@ TEST_F(StreamThreshold, AThresholdOfTheWholeLogCollectsOnlyForAPutWithoutRoom) {
   EXPECT_GT(LiveWhenCollected(100), kMiB * 90 / 100);
 }
 
-// Of "a" the first version is young when the moves are planned, and not any more when it is to be
-// moved; of "x" the first one has been replaced long ago.
+// The first version of "a" is young when the moves are planned, and too old when it is to be moved.
+// The first version of "x" was replaced long ago.
 TEST(RoomOfAPart, IsPlannedAgainIfVersionsAgeOutMeanwhile) {
   constexpr uint64_t kKeepMs = 2000;
   StreamMachine machine;

@@ -1,6 +1,6 @@
-// One thread stands at a sync point of this folder, or of a sync of files, while others write and
-// read the store, open it again, or die with it: every pair of such a place and such an action,
-// with 1, 2 and 4 other threads, against what was committed.
+// One thread is held at a sync point of this folder, or of a sync of files, while others write and
+// read the store, open it again, or die with it. Every pair of such a place and such an action is
+// tried, with 1, 2 and 4 other threads, and compared with what was committed.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@
 namespace quire::stream::stream_sync_points_test {
 namespace {
 
-// Enough for a few calls. If only the held thread could go on, a call waits so long.
+// Enough for a few calls. A call waits for this time if only the held thread could go on.
 constexpr int kHoldMs = 10;
 constexpr int kRounds = 100;
 
@@ -43,14 +43,14 @@ StreamOptions OptionsFor(int others) {
   options.objects_max = 64;
   options.keep_versions = 2;
   options.collect_percent = 30;
-  options.wait_ms = 20'000;  // a reader may stand still while it holds something
+  options.wait_ms = 20'000;  // a reader may pause while it holds something
   options.full_every = 4;
   options.deltas = others == 1 ? StreamDeltas::kOff : StreamDeltas::kHash;
   options.compression = others == 4 ? Compression::kLz4 : Compression::kNone;
   return options;
 }
 
-// What the thread that is held does. Each kind reaches some of the places.
+// The work of the thread that is held. Each kind reaches some of the places.
 void Writes(Scene& scene, Writing& theirs) {
   uint64_t kept = 0;
   for (int i = 0; i < kRounds && !scene.dead; ++i) {
@@ -81,7 +81,7 @@ void Reads(Scene& scene, Writing& /*theirs*/) {
   }
 }
 
-// Another may have the log when this one comes to it.
+// Retries while another thread has the log.
 std::unique_ptr<StreamWriter> WriteOnceFree(Scene& scene) {
   Result<std::unique_ptr<StreamWriter>> writer = scene.Write();
   for (int i = 0; i < 100 && writer.status().code() == Code::kBusy; ++i) writer = scene.Write();
@@ -105,8 +105,8 @@ void Opens(Scene& scene, Writing& theirs) {
   WritesAgain(scene, theirs);
 }
 
-// As the daemon does: versions of another place's objects come under the numbers that they have,
-// and some of them again.
+// Fetches as the daemon does: versions of another place's objects come with the numbers that they
+// have, and some of them again.
 void Fetch(Scene& scene, Mirror& mirror, const std::string& key, uint64_t version) {
   StreamVersion told;
   told.version = version;
@@ -134,7 +134,7 @@ void Fetches(Scene& scene, Writing& theirs) {
   }
 }
 
-// Another rank begins to write; nothing of it is there yet, but what one left that died.
+// Another rank begins to write. It finds only what a dead writer left.
 void Makes(Scene& scene, Writing& /*theirs*/) {
   const auto writer = OpenWriter(scene.fs, scene.place, "store", 1, scene.options);
   if (!scene.Ran(writer.status())) return;
@@ -150,7 +150,7 @@ void Looks(Scene& scene, Writing& /*theirs*/) {
   }
 }
 
-// Readers make the index of a writer that died.
+// Readers rebuild the index of a writer that died.
 void Tends(Scene& scene, Writing& theirs) {
   Reads(scene, theirs);
   if (scene.dead) return;
@@ -159,8 +159,8 @@ void Tends(Scene& scene, Writing& theirs) {
   Reads(scene, theirs);
 }
 
-// Of the scene, when the work begins. kAlone: nothing that others have put lies in the way of what
-// is collected.
+// The writer of the scene when the work begins. kAlone: no version of other writers lies in the way
+// of collection.
 enum class Writer { kThere, kAlone, kEnded, kDead };
 
 struct Kind {
@@ -213,7 +213,7 @@ std::vector<Action> WritingActions() {
              scene.Ran(mine.writer()->Sync());
              scene.Ran(mine.writer()->Collect());
            }},
-          // As a program that comes while another ends.
+          // Opens as a program does that comes while another ends.
           {"opens the log", Action::kWithoutWriter, [](Scene& scene, Writing& mine) {
              const Result<std::unique_ptr<StreamWriter>> writer = scene.Write();
              if (writer.status().code() == Code::kBusy || !scene.Ran(writer.status())) return;
@@ -255,7 +255,7 @@ bool IsPossible(const Kind& kind, const Action& action) {
 
 class StreamSyncPoints : public testing::TestWithParam<int> {
  protected:
-  // A store to which all have put something.
+  // A store to which every writer has put something.
   class Stage {
    public:
     explicit Stage(const Kind& kind)
@@ -289,7 +289,7 @@ class StreamSyncPoints : public testing::TestWithParam<int> {
     std::vector<std::unique_ptr<Writing>> mine;
   };
 
-  // The places that the work passes, and how often.
+  // Returns the places that the work passes, and how often.
   static std::map<std::string, int> Places(const Kind& kind) {
     Stage stage(kind);
     test::HeldThread counter(test::Hold{});
@@ -300,11 +300,11 @@ class StreamSyncPoints : public testing::TestWithParam<int> {
     }
     return places;
   }
-  // True if a thread was held while the action ran.
+  // Returns true if a thread was held while the action ran.
   static bool Try(const Kind& kind, const test::Hold& hold, const Action& action) {
     Stage stage(kind);
     bool held = false;
-    // One that was there before; it would make the index of what died.
+    // A reader from before. After a death it would rebuild the index, so there is none then.
     std::optional<Reading> before;
     if (kind.writer != Writer::kDead) before.emplace(stage.scene);
     {
@@ -329,7 +329,7 @@ class StreamSyncPoints : public testing::TestWithParam<int> {
     OpenAgain(stage);
     return held;
   }
-  // The machine's programs die while a thread stands at the place.
+  // Kills all programs of the machine while a thread is held at the place.
   static bool TryDeath(const Kind& kind, const test::Hold& hold) {
     Stage stage(kind);
     bool held = false;
@@ -379,7 +379,7 @@ TEST_P(StreamSyncPoints, NothingCommittedIsLostOrMixedUpWhicheverThreadIsHeldWhe
   std::map<std::string, int> held;
   for (const Kind& kind : kKinds) {
     for (const auto& [place, count] : Places(kind)) {
-      bool tried = false;  // however short the test is, beside one action at least
+      bool tried = false;  // at least one action, however short the test is
       for (const Action& action : AllActions()) {
         if (!IsPossible(kind, action)) continue;
         if (++pair % stride != 0 && tried) continue;
@@ -437,7 +437,7 @@ class ReadingProcess {
   ReadingProcess(const ReadingProcess&) = delete;
   ReadingProcess& operator=(const ReadingProcess&) = delete;
 
-  // True if all that it read was right.
+  // Returns true if all that it read was right.
   bool Reads() const {
     char byte = 1;
     return ::write(ask_[1], &byte, 1) == 1 && ::read(answer_[0], &byte, 1) == 1 && byte == 0;
@@ -484,7 +484,7 @@ TEST(StreamSyncPointsBeside, AnotherProcessReadsWhereverTheWriterStands) {
   ExpectAllThere(scene);
 }
 
-// A reader that sleeps through news would sleep for minutes.
+// A reader that misses the news would sleep for minutes.
 TEST(StreamSyncPointsBeside, NewsThatComesBeforeASleepEndsIt) {
   constexpr uint64_t kLongNs = 600'000'000'000;
   const auto fs = io::NewSimFileSystem();
@@ -498,7 +498,7 @@ TEST(StreamSyncPointsBeside, NewsThatComesBeforeASleepEndsIt) {
   reader.join();
 }
 
-// A reader that opens meanwhile has looked at how large the index is.
+// A reader that opens meanwhile has already read the size of the index.
 TEST(StreamSyncPointsBeside, AnIndexThatGivesWayToASmallerOneIsNotDamaged) {
   StreamMachine machine;
   StreamOptions options = SmallLog(1 << 20);

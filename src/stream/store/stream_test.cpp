@@ -264,7 +264,7 @@ TEST_F(Stream, PackedVersionsAreReadAsTheyWerePut) {
   ASSERT_OK(writer_->Put("zeta").status());
   EXPECT_EQ(Got("zeta", 1), std::string(zeta, 300'000));
   EXPECT_LT(writer_->Statistics().stored_bytes, 30'000u);
-  Put("zeta", zeta, 300'000);  // random bytes: nothing is gained
+  Put("zeta", zeta, 300'000);  // random bytes: packing saves nothing
   EXPECT_EQ(Got("zeta", 2), BytesOf("zeta", 1, 300'000));
 }
 
@@ -290,7 +290,7 @@ TEST_F(Stream, WrongCallsAreRefusedAndLoseNothing) {
   EXPECT_CODE(writer_->Put("zeta").status(), Code::kInvalidArgument);
 }
 
-// Whatever found its changes, and whoever owns it.
+// This holds for each way to find changes, and for each owner of the memory.
 TEST_F(Stream, TheMemoryOfObjectsIsThereUntilTheWriterIsDestroyed) {
   constexpr uint64_t kBytes = 3 * 4096;
   for (const StreamDeltas deltas : {StreamDeltas::kOff, StreamDeltas::kHash, StreamDeltas::kProtect,

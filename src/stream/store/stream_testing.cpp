@@ -13,7 +13,8 @@ std::string BytesOf(Slice key, uint64_t version, uint64_t size) {
   const uint64_t seed = base::HashKey(key);
   for (uint64_t at = 0; at < size; at += sizeof(uint64_t)) {
     const uint64_t block = at / 256;
-    // A block changes every so many versions: the first at each.
+    // Each block changes after a number of versions of its own; the first one changes in each
+    // version.
     const uint64_t age = block == 0 ? version : version / (1 + block % 5);
     const uint64_t word = (seed + age * 0x9E3779B97F4A7C15 + at) * 0xFF51AFD7ED558CCD;
     std::copy_n(reinterpret_cast<const char*>(&word), std::min<uint64_t>(8, size - at),

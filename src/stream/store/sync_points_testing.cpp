@@ -12,14 +12,14 @@ namespace quire::stream {
 namespace {
 
 constexpr uint64_t kSmallBytes = 1200;
-constexpr uint64_t kLargeBytes = 9000;  // a few blocks, of which the first alone changes each time
+constexpr uint64_t kLargeBytes = 9000;  // a few blocks, of which only the first changes each time
 constexpr uint64_t kFirstBytes = 256;
 constexpr uint64_t kSameFor = 4;  // versions
-// Enough for the writer to come to what is held, not enough to keep it waiting for long.
+// Enough for the writer to reach what is held, not enough to make it wait for long.
 constexpr int kNewsWhileHeld = 40;
 constexpr uint64_t kNewsMs = 12;
 
-// Those of an object that is always put alone are the large ones.
+// Objects that are always put alone are large.
 uint64_t SizeOf(Slice key) {
   return key.back() == '2' ? kLargeBytes : kSmallBytes;
 }
@@ -138,7 +138,7 @@ uint64_t Writing::PutPair() {
   return *snapshot;
 }
 
-// By a snapshot, which says its number.
+// Puts one object by a snapshot, which returns its number.
 void Writing::PutOne() {
   if (scene_.dead) return;
   const std::string third = key(2);
@@ -152,7 +152,7 @@ uint64_t Writing::KeepPair() {
   const uint64_t snapshot = PutPair();
   if (snapshot == 0) return 0;
   const Status kept = writer_->Keep(snapshot);
-  // Other objects may have lost what they were then.
+  // Other objects may have lost their versions of that snapshot.
   if (kept.code() == Code::kNotFound || !scene_.Ran(kept)) return 0;
   scene_.ledger.Keeps(snapshot);
   return snapshot;
@@ -192,7 +192,7 @@ void Reading::Newest() {
   }
 }
 
-// kNotFound is right only if the snapshot is not kept, and newer ones have come.
+// kNotFound is right only if the snapshot is not kept and newer ones have come.
 void Reading::Snapshot(uint64_t snapshot) {
   for (const std::string& key : scene_.keys) {
     if (scene_.dead) return;

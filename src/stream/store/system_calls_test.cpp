@@ -1,4 +1,4 @@
-// What a put and a get ask of the kernel: nothing, once their object has been put and got before.
+// A put and a get make no system call after their object has been put and got once.
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -33,8 +33,9 @@ void EndAtSystemCall(int, siginfo_t* info, void*) {
   _exit(::write(STDERR_FILENO, text, static_cast<size_t>(length)) == length ? 1 : 2);
 }
 
-// From here on a system call ends this process, and says its number. clock_gettime may be one where
-// the kernel has no clock that programs can read; the others are what the test itself ends by.
+// Makes each further system call end this process and report its number. clock_gettime may be a
+// system call if the kernel has no clock that programs can read; the other allowed calls end the
+// test.
 bool ForbidSystemCalls() {
   struct sigaction action = {};
   action.sa_sigaction = EndAtSystemCall;
@@ -58,7 +59,7 @@ bool ForbidSystemCalls() {
   _exit(1);
 }
 
-// A writer and a reader of one object, each with what it needs at hand.
+// A writer and a reader of one object, each with all that it needs.
 class PutAndGet {
  public:
   PutAndGet(const std::string& place, StreamDeltas deltas, uint64_t bytes)
@@ -98,7 +99,7 @@ class PutAndGet {
   int steps_ = 0;
 };
 
-// Ends this process: a filter of system calls stays for good.
+// Ends this process, because a filter of system calls cannot be removed.
 [[noreturn]] void RunWithoutSystemCalls(const std::string& place, StreamDeltas deltas,
                                         uint64_t bytes) {
   PutAndGet both(place, deltas, bytes);

@@ -1,4 +1,4 @@
-// Whose stores a reader believes: those of the owner of the place, which nobody else can write to.
+// Readers trust only stores of the owner of the place, to which no other user can write.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
