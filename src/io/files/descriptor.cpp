@@ -16,7 +16,7 @@ bool NoneIsFree(int error) { return error == EMFILE || error == ENFILE; }
 }  // namespace
 
 FileDescriptor::~FileDescriptor() {
-  // What close could report has been reported by Sync, or was promised to nobody.
+  // Ignores errors of close: Sync has reported them, or the caller was promised nothing.
   if (fd_ >= 0) ::close(fd_);
 }
 
@@ -43,7 +43,7 @@ std::pair<FileDescriptor, FileDescriptor> FileDescriptor::Pipe() {
 
 int FileDescriptor::Moved(int fd) {
   const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, kFirst);
-  // fcntl says EINVAL if the limit on open files is 3 or less.
+  // fcntl sets EINVAL if the limit on open files is 3 or less.
   const int error = errno == EINVAL ? EMFILE : errno;
   ::close(fd);
   errno = error;
@@ -51,8 +51,8 @@ int FileDescriptor::Moved(int fd) {
 }
 
 void OpenStandardStreams() {
-  // The kernel gives the lowest free number. Opened the other way round, so that reading from it,
-  // or writing to it, fails as it did while it was closed.
+  // The kernel returns the lowest free number. Standard input is opened for writing only, and the
+  // others for reading only, so that their use fails as it did while they were closed.
   int fd = 0;
   while (fd >= 0 && fd <= STDERR_FILENO) {
     fd = ::open("/dev/null", ::fcntl(STDIN_FILENO, F_GETFD) < 0 ? O_WRONLY : O_RDONLY);

@@ -16,10 +16,10 @@
 namespace quire::io {
 namespace {
 
-// Without a limit there is this one: each open file takes memory of the kernel.
+// Applies if there is no limit: each open file takes memory of the kernel.
 constexpr rlim_t kOpenMax = rlim_t{1} << 16;
 
-// Asked each time: a program may change its limit. The call is cheap beside open(2).
+// Reads the limit each time, because the program may change it. The call is cheap beside open(2).
 size_t OpenMax() {
   struct rlimit limit;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kOpenMax;
@@ -34,12 +34,12 @@ Status Gone(const std::string& path, const char* why) {
 
 }  // namespace
 
-// The open ones, in a circle.
+// The open files, in a circle.
 class DescriptorCache {
  public:
   static DescriptorCache& Get();
 
-  // Takes in a file that is open.
+  // Adds an open file.
   void Add(CachedDescriptor* file) {
     const size_t open_max = OpenMax();
     FileDescriptor closed(-1);  // without the mutex
@@ -61,7 +61,8 @@ class DescriptorCache {
   }
 
  private:
-  // The hand passes over each once if it was used since the last round, and while it is in use.
+  // Closes a file. The hand skips each file once if it was used since the last round, and also
+  // while it is in use.
   FileDescriptor CloseOneLocked() {
     for (size_t steps = 2 * count_; steps > 0; --steps) {
       CachedDescriptor* const file = std::exchange(hand_, hand_->next_);
@@ -74,7 +75,7 @@ class DescriptorCache {
     return FileDescriptor(-1);
   }
 
-  // Where the hand comes by last.
+  // Inserts a file where the hand passes last.
   void InsertLocked(CachedDescriptor* file) {
     if (hand_ == nullptr) hand_ = file;
     file->next_ = hand_;
@@ -96,11 +97,12 @@ class DescriptorCache {
   size_t count_ = 0;
 };
 
-// A forked child may read files of its own: no thread that it does not have holds the mutex there.
+// A forked child may read files of its own, so that no thread that it does not have may hold the
+// mutex.
 DescriptorCache& DescriptorCache::Get() {
   static DescriptorCache* const cache = [] {
     auto* const made = new DescriptorCache;  // never destroyed: files may outlive statics
-    // Fails for lack of memory only.
+    // Fails only for lack of memory.
     static_cast<void>(::pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); },
                                        [] { Get().mutex_.unlock(); }));
     return made;
@@ -147,7 +149,7 @@ Result<CachedDescriptor::Use> CachedDescriptor::Get() {
   return use;
 }
 
-// The caller counts in state_ already: what is opened here is not closed before it used it.
+// The caller has counted itself in state_, so the descriptor stays open until it was used.
 Status CachedDescriptor::Reopen() {
   const std::lock_guard<std::mutex> lock(opening_);
   if ((state_.load(std::memory_order_acquire) & kOpen) != 0) return Status();
@@ -167,7 +169,8 @@ Result<FileDescriptor> CachedDescriptor::OpenAgain() const {
   return fd;
 }
 
-// The cache has only open ones, and a new descriptor is not set before this one was taken out.
+// The cache contains only open files, and a new descriptor is not set before the file was taken
+// out.
 FileDescriptor CachedDescriptor::TryClose() {
   const int fd = fd_;
   uint32_t idle = kOpen;

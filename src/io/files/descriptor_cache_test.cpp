@@ -69,7 +69,7 @@ class DescriptorCacheTest : public ::testing::TestWithParam<bool> {
       ASSERT_NE(files_.back(), nullptr);
     }
   }
-  // What is read of it, or the error in angle brackets.
+  // Returns the bytes of the file, or the error in angle brackets.
   static std::string ReadAll(const File& file, size_t size) {
     std::string bytes(size, '\0');
     const Status status = file.ReadAt(0, size, bytes.data());
@@ -134,7 +134,8 @@ TEST_P(DescriptorCacheTest, AFileThatIsReadOftenStaysOpen) {
   }
 }
 
-// A mapping is of the file that was opened. Without one it is an error, never the other's bytes.
+// A mapping shows the file that was opened. Without a mapping a read is an error, and never returns
+// the bytes of the other file.
 TEST_P(DescriptorCacheTest, NothingIsReadFromAFileThatTookThePlace) {
   OpenMany(1);
   CloseAllIdle();

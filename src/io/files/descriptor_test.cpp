@@ -30,7 +30,7 @@
 namespace quire::io::descriptor_test {
 namespace {
 
-// The process has no standard streams while it lives, as after `program <&- >&- 2>&-`.
+// While this object lives, the process has no standard streams, as after `program <&- >&- 2>&-`.
 class WithoutStandardStreams {
  public:
   WithoutStandardStreams() {
@@ -58,7 +58,7 @@ std::string OpenStandardNumbers() {
   return open;
 }
 
-// Whatever an entry keeps alive, with what it said; nothing is printed meanwhile.
+// A step that makes objects and keeps them alive, with its name; it prints nothing.
 struct Step {
   std::string what;
   std::function<Status()> take;
@@ -91,7 +91,8 @@ class StandardStreamsTest : public ::testing::Test {
     return Keep(sockets_[listener].Accept(), &sockets_);
   }
 
-  // By a local socket: listener, client, server, and memory that goes from one to the other.
+  // Hands memory over by a local socket: listener, client, server, and memory that goes from one to
+  // the other.
   Status HandOver() {
     QUIRE_RETURN_IF_ERROR(Keep(Socket::ListenLocal(directory_.path(), "sock"), &sockets_));
     QUIRE_RETURN_IF_ERROR(Keep(Socket::ConnectLocal(directory_.path(), "sock"), &sockets_));

@@ -10,14 +10,15 @@ namespace {
 
 constexpr size_t kNameBytesMax = 255;
 
-// Volatile, for a compiler may leave out an exchange of a byte with itself. If another thread comes
-// in between, its store does as well. ThreadSanitizer takes it for a store that others could see.
+// Stores the same byte again. Volatile, because a compiler may omit an exchange of a byte with
+// itself. If another thread stores in between, its store has the same effect. ThreadSanitizer takes
+// this for a store that other threads could see.
 __attribute__((no_sanitize("thread"))) void StoreSame(volatile char* byte) {
   char same = *byte;
   __atomic_compare_exchange_n(byte, &same, same, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-// A new file with `bytes`, synced and still open.
+// Writes a new file with `bytes`, which is synced and still open.
 Result<std::unique_ptr<File>> WriteNew(FileSystem& fs, const std::string& path, Slice bytes) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(path, FileOpenMode::kCreate));
   QUIRE_RETURN_IF_ERROR(file->WriteAt(0, bytes));
@@ -107,15 +108,16 @@ Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes) {
   Status status = written.status();
   if (status.ok()) status = fs.Rename(temporary, path);
   if (!status.ok()) {
-    // The first error is the one to tell. A temporary file that stays is removed by the next call.
+    // The first error counts. A temporary file that stays is removed by the next call.
     static_cast<void>(fs.Unlink(temporary));
     return status;
   }
-  // From here on the new contents are in force, and no shortage may keep them from becoming durable.
-  // The directory's descriptor is the one that is closed here.
+  // The new contents are in place now, and no lack of descriptors may keep them from becoming
+  // durable: opening the directory uses the descriptor that is released here.
   written->reset();
   const auto sync = [&] { return fs.SyncDirectory(directory); };
   Status synced = base::OrOutOfMemory(sync);
+  // A lack of memory must not do so, either: the caller could not find out which contents count.
   if (synced.code() == Code::kOutOfMemory) synced = base::OrOutOfMemory(sync);
   if (synced.ok()) return synced;
   status = base::OrOutOfMemory([&] { return Status(Code::kIo, synced.message()); });
@@ -124,7 +126,7 @@ Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes) {
 
 Status MakeDurableDirectory(FileSystem& fs, const std::string& path) {
   QUIRE_RETURN_IF_ERROR(fs.MakeDirectory(path));
-  // Also if it was there: the process that made it may have died before its name was durable.
+  // Also if it existed: the process that made it may have died before its name was durable.
   return fs.SyncDirectory(DirectoryOf(path));
 }
 

@@ -1,4 +1,4 @@
-// What the real and the simulated file system have in common: one contract, run on both.
+// The contract that the real and the simulated file system share, tested on both.
 #include "io/files/file_system.h"
 #include "io/files/posix_error.h"
 
@@ -285,7 +285,7 @@ TYPED_TEST(FileSystemTest, TheHolderOfALockIsKnownWithoutTakingIt) {
     EXPECT_EQ(*holder(), "node7 pid 12 job 3");
   }
   EXPECT_EQ(*holder(), "");
-  EXPECT_EQ(this->Contents("LOCK"), "node7 pid 12 job 3");  // left behind, held by nobody
+  EXPECT_EQ(this->Contents("LOCK"), "node7 pid 12 job 3");  // left behind, held by no process
   EXPECT_EQ(*fs.LockHolder(this->Path("no/LOCK")), "");
 }
 

@@ -11,7 +11,7 @@ struct ForkClosedList {
   std::mutex mutex;
   ForkClosed* first = nullptr;
 
-  // In a child of a process with threads: nothing but what is safe in a signal handler.
+  // Runs in a child of a process with threads, so it uses only what is safe in a signal handler.
   void CloseAll() const {
     for (ForkClosed* each = first; each != nullptr; each = each->next_) {
       ::close(each->fd_.Release());
@@ -24,7 +24,7 @@ namespace {
 ForkClosedList& TheList() {
   static ForkClosedList* const list = [] {
     auto* const made = new ForkClosedList;  // never destroyed: locks may outlive statics
-    // Fails for lack of memory only: then a child keeps what its parent had.
+    // Fails only for lack of memory; then a child keeps its parent's descriptors.
     static_cast<void>(::pthread_atfork([] { TheList().mutex.lock(); },
                                        [] { TheList().mutex.unlock(); },
                                        [] {

@@ -22,7 +22,7 @@ class ImmutableFile final : public File {
     if (map_ != nullptr && map_->TryCopy(offset, size, to)) return Status();
     const Result<CachedDescriptor::Use> fd = descriptor_.Get();
     if (fd.ok()) return ReadExactly(fd->get(), path(), offset, size, to);
-    // The mapping is of the file that was opened, whatever has its name now.
+    // The mapping shows the file that was opened, whichever file has its name now.
     if (map_ != nullptr && map_->Copy(offset, size, to)) return Status();
     return fd.status();
   }
@@ -32,7 +32,8 @@ class ImmutableFile final : public File {
   Status Deallocate(uint64_t, uint64_t) override { return Refused("give back room of"); }
   Status Sync() override { return Refused("sync"); }
   void StartWriteBack(uint64_t, uint64_t) override {}
-  // As the file was opened: its bytes do not change. A mapped one may have no name any more.
+  // Returns the size at the opening, because the bytes do not change. A mapped file may have no
+  // name any more.
   Result<uint64_t> Size() const override {
     if (map_ != nullptr) return map_->size();
     QUIRE_ASSIGN_OR_RETURN(const CachedDescriptor::Use fd, descriptor_.Get());

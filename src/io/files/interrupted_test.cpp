@@ -37,16 +37,16 @@ namespace {
 constexpr size_t kMovedBytesMax = 1000;
 bool armed = false;
 std::map<std::string, int>* calls = nullptr;  // by name, while armed
-int directory_sync_error = 0;                 // of fsync of a directory; 0: as it is
-int lock_error = 0;                           // of calls about locks; 0: as they are
-int madvise_error = 0;    // of a call that brings pages in; 0: as it is
-int statx_error = 0;      // 0: as it is
-uint32_t file_system = 0;  // statfs's number of the type of all file systems; 0: as they are
-int file_flags = 0;        // of all files, as ioctl has them while file_system is not 0
-int file_flags_error = 0;  // of a call that sets them; 0: it sets them
+int directory_sync_error = 0;                 // error of fsync of a directory; 0: none
+int lock_error = 0;                           // error of calls about locks; 0: none
+int madvise_error = 0;    // error of a call that brings pages in; 0: none
+int statx_error = 0;      // error of statx; 0: none
+uint32_t file_system = 0;  // type of all file systems in statfs; 0: the real one
+int file_flags = 0;        // of all files, for ioctl, if file_system is not 0
+int file_flags_error = 0;  // error of a call that sets flags; 0: it sets them
 off_t fallocate_max = 0;  // a larger call is interrupted, as by an old tmpfs; 0: as armed
 
-// Whether this call of `name` is one that a signal interrupts.
+// Returns whether a signal interrupts this call of `name`.
 bool Interrupted(const char* name) { return armed && (*calls)[name]++ % 2 == 0; }
 
 size_t Shortened(size_t size) { return armed ? std::min(size, kMovedBytesMax) : size; }
@@ -55,7 +55,7 @@ size_t Shortened(size_t size) { return armed ? std::min(size, kMovedBytesMax) : 
 
 extern "C" {
 
-// For calls that return -1 and set errno.
+// Wraps calls that return -1 and set errno.
 #define QUIRE_WRAP(result, name, parameters, arguments) \
   result __real_##name parameters;                      \
   result __wrap_##name parameters;                      \
@@ -183,7 +183,7 @@ int __wrap_open(const char* path, int flags, ...);
 int __wrap_open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const auto mode = va_arg(arguments, unsigned);  // garbage where there is none, and not used then
+  const auto mode = va_arg(arguments, unsigned);  // garbage if there is none, and not used then
   va_end(arguments);
   if (!Interrupted("open")) return __real_open(path, flags, mode);
   errno = EINTR;
@@ -213,7 +213,7 @@ class Interrupted : public testing::Test {
     fallocate_max = 0;
     SetLogSink(nullptr);
   }
-  // How often `name` was called: the interrupted call, and the next one that went through.
+  // Returns how often `name` was called: the interrupted call, and the next one that succeeded.
   int Calls(const std::string& name) { return calls_[name]; }
 
   test::TempDirectory directory_;
@@ -302,7 +302,7 @@ TEST_F(Interrupted, RoomThatNoSmallPieceGetsIsAnErrorInTheEnd) {
   EXPECT_FALSE(SealedMemory::Create(1 << 20).ok());
 }
 
-// Elsewhere in the program nothing may have been said yet: it is said once.
+// The message is logged once in a process, so that no earlier test may cause it.
 TEST_F(Interrupted, ADirectoryThatCannotBeSyncedIsLoggedOnceAndNoFailure) {
   armed = false;
   std::vector<std::string> said;
@@ -386,7 +386,7 @@ TEST_F(Interrupted, OnBtrfsANewFileIsWrittenInPlaceOrThatItIsNotIsLogged) {
   EXPECT_TRUE((*file)->Allocate(20'000).ok());
   EXPECT_TRUE(said.empty()) << said[0];
 
-  // btrfs would set it, and mean nothing by it.
+  // btrfs would set the flag, without any effect.
   file_flags = 0;
   EXPECT_TRUE((*file)->Allocate(30'000).ok());
   EXPECT_EQ(file_flags, 0) << "the file has contents";
@@ -442,7 +442,7 @@ TEST_F(Interrupted, AnOlderKernelReadsPagesInByCalls) {
   EXPECT_EQ((*map)->MakeReadable(0, 8192).code(), Code::kIo);
 }
 
-// Else a file without a date of birth would pass for another one.
+// Otherwise a file without a date of birth would count as another file.
 TEST_F(Interrupted, AFileThatCannotBeAskedAboutForWantOfMemoryIsNotAnotherFile) {
   armed = false;
   ASSERT_TRUE(WriteFile(fs_, path_, std::string(8192, 'a')).ok());

@@ -57,7 +57,8 @@ std::string Identity(const char* path) {
 }
 
 // Ranks share memory if they see the same /dev/shm, and can watch each other if they see the same
-// process ids. The host name is for machines that are copies of each other, boot id included.
+// process ids. The host name distinguishes machines that are copies of each other, boot id
+// included.
 uint64_t ComputeNodeId() {
   if (const auto forced = Environment("QUIRE_NODE_ID")) return base::HashKey(*forced);
   return base::HashKey(std::to_string(BootId()) + "/" + Identity("/dev/shm") + "/" +
@@ -66,7 +67,7 @@ uint64_t ComputeNodeId() {
 
 constexpr char kBootIdFile[] = "/proc/sys/kernel/random/boot_id";
 
-// Whether a file of which `text` was read is there, though nothing could be read at this moment.
+// Returns whether the file that `text` was read from exists, though nothing could be read.
 bool IsShort(const char* proc_file, const std::string& text) {
   return text.empty() && ::access(proc_file, R_OK) == 0;
 }
@@ -107,8 +108,8 @@ uint64_t RandomU64() {
   return bits;
 }
 
-// If the boot cannot be told from others, a new number claims the least. It is not kept if only a
-// descriptor was missing: the next call may have one.
+// If the boot cannot be identified, a new number makes the weakest claim. It is not stored if only
+// a descriptor was missing: the next call may have one.
 uint64_t BootId() {
   static std::atomic<uint64_t> known{0};
   uint64_t first = known.load(std::memory_order_relaxed);
@@ -186,7 +187,8 @@ Result<std::string> AbsolutePath(const std::string& path) {
                                          " is not reachable from the root; name it from the root");
     }
   }
-  // What ".." means depends on the links before it: the kernel knows. The rest need not exist.
+  // The meaning of ".." depends on the links before it, so the kernel resolves it. The rest need
+  // not exist.
   for (size_t begin = 0; begin <= path.size();) {
     const size_t end = std::min(path.find('/', begin), path.size());
     const std::string part = path.substr(begin, end - begin);

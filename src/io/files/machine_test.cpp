@@ -48,7 +48,7 @@ TEST(Machine, KnowsItself) {
   EXPECT_EQ(numbers.size(), 100u);
 }
 
-// Runs in a process of its own, which has not asked for the boot before.
+// Runs in a process of its own, which has not read the boot id before.
 [[noreturn]] void AskForTheBootWithoutDescriptors() {
   struct rlimit limit {};
   ::getrlimit(RLIMIT_NOFILE, &limit);

@@ -31,8 +31,8 @@ Status BelongsTo(const std::string& what, uid_t owner, const std::string& advice
                                             "; " + advice);
 }
 
-// A group of one is as good as none, but nothing tells that it stays one.
-// `mends` is what to run, without the mode and the path.
+// A group with one member would be harmless, but nothing shows that it stays so. `mends` is the
+// command to run, without the mode and the path.
 Status CheckMode(const struct stat& info, const std::string& what, const std::string& mends,
                  const std::string& path) {
   if ((info.st_mode & kOthersMayWrite) == 0) return Status();
@@ -60,7 +60,7 @@ Status CheckOwnFile(const struct stat& info, const std::string& path) {
   if (info.st_uid != ::geteuid() && ::geteuid() != 0) {
     return BelongsTo(path, info.st_uid, "nothing of it was changed");
   }
-  // A copy that was made under umask 002 has many such files.
+  // A copy that was made under umask 002 has many such files, so the advice is for all of them.
   const size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash);
   return CheckMode(info, path, "chmod -R", directory.empty() ? path : directory);

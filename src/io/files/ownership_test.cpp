@@ -1,4 +1,4 @@
-// Directories and files that others may write to, or that belong to others.
+// Directories and files to which others may write, or that belong to others.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST_F(Ownership, AFileThatOthersMayWriteIsNotWritten) {
     EXPECT_THAT(status.message(), HasSubstr("chmod -R g"));
     EXPECT_CODE(fs_.Map(file_, 5, MapMode::kReadWrite).status(), Code::kInvalidArgument);
     EXPECT_CODE(fs_.Lock(file_, "holder").status(), Code::kInvalidArgument);
-    // An archive may be one's to read, and another's to mend.
+    // A user may read an archive that only another user can mend.
     EXPECT_OK(ReadFile(fs_, file_, 100).status());
   }
   SetMode(file_, 0644);

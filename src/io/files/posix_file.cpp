@@ -37,8 +37,8 @@ constexpr size_t kFillBytes = size_t{1} << 20;
 
 std::string At(uint64_t offset) { return " at offset " + std::to_string(offset) + " of"; }
 
-// A failed sync is never a question of room to its caller: pages may have been thrown away, so
-// that trying again after making room would report a success that is none.
+// A failed sync never returns kNoSpace: pages may have been dropped, so that a retry after making
+// room would return a false success.
 Status SyncStatus(int error, const std::string& path) {
   return Status(Code::kIo, ErrnoStatus(error, "sync", path).message());
 }
@@ -51,7 +51,7 @@ Status DataSync(int fd, const std::string& path) {
   return result == 0 ? Status() : SyncStatus(errno, path);
 }
 
-// Once in a process: every file there is like the others.
+// Warns once in a process: every file on that file system is alike.
 void WarnOfWritesElsewhere(const std::string& path, const char* type) {
   static std::atomic<bool> warned = false;
   if (!base::LogEnabled() || warned.exchange(true)) return;
@@ -65,7 +65,7 @@ uint64_t PageBegin(uint64_t offset) { return offset / PageBytes() * PageBytes();
 
 uint64_t PageEnd(uint64_t offset) { return PageBegin(offset + PageBytes() - 1); }
 
-// Whether madvise says that a fault would have ended the program.
+// Returns whether madvise reported that a fault would have ended the program.
 bool IsLost(int error) { return error == EFAULT || error == EHWPOISON; }
 
 // `advice`: a page that is to be stored to also needs space on some file systems.
@@ -129,8 +129,8 @@ Status PosixFile::WriteAt(uint64_t offset, Slice bytes) {
 }
 
 // A copy-on-write file system writes each page to a new place, whatever was set aside for the file:
-// stores to a mapping of it raise SIGBUS where there is no room for that. btrfs can be told to
-// write a new file in place.
+// stores to a mapping of it raise SIGBUS if there is no room for that. On btrfs a flag makes a new
+// file be written in place.
 void PosixFile::WriteInPlace() {
   struct statfs system;
   if (::fstatfs(fd_.get(), &system) != 0) return;
@@ -255,7 +255,7 @@ Status PosixMappedFile::Sync(uint64_t offset, uint64_t size) {
   return result == 0 ? Status() : SyncStatus(errno, path_);
 }
 
-// For this once: a mapping keeps no descriptor.
+// Opens the file for one use, because a mapping keeps no descriptor.
 Result<FileDescriptor> PosixMappedFile::OpenAgain(int access) const {
   FileDescriptor fd = FileDescriptor::Open(path_, access | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (!fd.ok()) return ErrnoStatus(errno, "open", path_);
@@ -265,22 +265,23 @@ Result<FileDescriptor> PosixMappedFile::OpenAgain(int access) const {
                                            "open the database again");
 }
 
-// Whole pages: a store to one takes all of its blocks, and a device may have smaller ones.
+// Allocates whole pages: a store to one takes all of its blocks, and a device may have smaller
+// ones.
 Status PosixMappedFile::SetAside(uint64_t begin, uint64_t end) {
   QUIRE_ASSIGN_OR_RETURN(FileDescriptor fd, OpenAgain(O_RDWR));
   const uint64_t page_end = std::min(PageEnd(end), size_);
-  // For TakeLastPage: else the kernel reads some MiB ahead for one page.
+  // For TakeLastPage: otherwise the kernel reads some MiB ahead for one page.
   static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM));
   PosixFile file(std::move(fd), path_);
   QUIRE_RETURN_IF_ERROR(file.AllocateRange(begin, page_end - begin));
   return TakeLastPage(file, end);
 }
 
-// Linux keeps a file in memory in pieces of one page or of many (a reader has them read ahead), and
-// the first store to a page of a piece takes blocks for all of it, as far as the file goes: also
-// for what lies behind the room. Pieces are aligned to their size, so that one across the end of
-// the room contains the last page of it. It gets its blocks now, where a full device is an error;
-// and as long as it is in memory no other piece can lie there.
+// Linux keeps a file in memory in pieces of one page or of many (because readers read ahead). The
+// first store to a page of a piece allocates blocks for the whole piece, as far as the file goes,
+// so also behind the room. Pieces are aligned to their size, so that a piece across the end of the
+// room contains the room's last page. That page gets its blocks now, when a full device is an
+// error; as long as this piece is in memory no other piece can lie there.
 Status PosixMappedFile::TakeLastPage(const File& file, uint64_t end) {
   if (in_memory_ || end >= size_) return Status();
   const uint64_t last = PageBegin(end - 1);
@@ -290,7 +291,7 @@ Status PosixMappedFile::TakeLastPage(const File& file, uint64_t end) {
   return ErrnoStatus(ENOSPC, "set aside the page" + At(last), path_);
 }
 
-// A store to a page that the device cannot give would end the program.
+// Without it, a store to a page that the device cannot supply would end the program.
 Status PosixMappedFile::MakePresent(uint64_t offset, uint64_t size) {
   return BringIn(offset, size, MADV_POPULATE_WRITE);
 }
@@ -304,15 +305,15 @@ Status PosixMappedFile::BringIn(uint64_t offset, uint64_t size, int advice) {
   const int error = Populate(offset, size, advice);
   if (error == 0) return Status();
   if (IsLost(error)) return LostPages(path_, offset, size, advice);
-  // An older kernel, or one that has no memory at the moment: what a load finds is there. If this
-  // thread cannot try, a call that reads says which.
+  // The kernel is older, or has no memory at the moment. A load finds out whether the bytes are
+  // there; if this thread cannot try one, a call that reads finds it out.
   if (CanGuard() && GuardedTouch(data_ + offset, size)) return Status();
   const Status read = ReadIn(offset, size);
   const bool certain = read.ok() || read.code() == Code::kOutOfMemory;
   return certain ? read : Status(Code::kIo, read.message());
 }
 
-// Reads the bytes by calls: the kernel has them in memory then, and a load finds them there.
+// Reads the bytes by calls, after which the kernel has them in memory, where a load finds them.
 Status PosixMappedFile::ReadIn(uint64_t offset, uint64_t size) const {
   QUIRE_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenAgain(O_RDONLY));
   std::vector<char> piece(std::min<uint64_t>(kFillBytes, size));
@@ -323,7 +324,7 @@ Status PosixMappedFile::ReadIn(uint64_t offset, uint64_t size) const {
   return Status();
 }
 
-// The error, or 0. Kernels before Linux 5.14 refuse with EINVAL.
+// Returns the error, or 0. Kernels before Linux 5.14 refuse with EINVAL.
 int PosixMappedFile::Populate(uint64_t offset, uint64_t size, int advice) {
   const uint64_t begin = PageBegin(offset);
   int result = 0;

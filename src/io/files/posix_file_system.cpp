@@ -83,7 +83,8 @@ class PosixFileLock : public FileLock {
   PosixFileLock(FileDescriptor fd, const NoFork& no_fork) : fd_(std::move(fd), no_fork) {}
   ~PosixFileLock() override {
     if (fd_.get() < 0) return;  // a forked child's copy: the parent has the lock
-    // Unlocked by name, not only by closing: whatever else holds the description, it is free.
+    // Unlocks explicitly, not only by closing, so that the lock is free even if something else
+    // still holds the description.
     struct flock region = WholeFile(F_UNLCK);
     ::fcntl(fd_.get(), F_OFD_SETLK, &region);
   }
@@ -92,14 +93,14 @@ class PosixFileLock : public FileLock {
   ForkClosed fd_;
 };
 
-// Why a lock was not had.
+// Returns the reason why the lock was refused.
 Status LockedElsewhere(int fd, const std::string& path) {
   struct flock region = WholeFile(F_RDLCK);
   const bool only_read = ::fcntl(fd, F_OFD_GETLK, &region) == 0 && region.l_type == F_UNLCK;
   return LockedStatus(path, only_read ? kReadingHolder : ReadHolder(fd));
 }
 
-// A file system that has no locks at all answers one of these.
+// Returns whether the error means that the file system has no locks at all.
 bool NoLocks(int error) {
   return error == ENOSYS || error == EOPNOTSUPP || error == EINVAL;
 }
@@ -109,7 +110,7 @@ Status NoLocksStatus(int error, const std::string& path) {
   std::string advice = "choose a repository on another file system";
   if (type == "lustre") advice = "have it mounted with the option flock, or " + advice;
   if (type == "nfs") advice = "have its server run a lock manager (NFS 3: no nolock), or " + advice;
-  // ENOLCK may pass.
+  // ENOLCK may be temporary.
   return Status(error == ENOLCK ? Code::kIo : Code::kUnsupported,
                 "cannot lock " + path + ": its file system (" + type +
                     ") offers no locks: " + ErrnoText(error) + "; " + advice);
@@ -136,8 +137,8 @@ Status WriteHolder(int fd, const std::string& path, const std::string& holder) {
   return file.WriteAt(0, Slice(holder).substr(0, kHolderBytesMax));
 }
 
-// Some file systems (FUSE, CIFS, 9p) cannot sync directories: the names in them become durable when
-// the server pleases, and nothing that we do changes that. Said once in a process.
+// Some file systems (FUSE, CIFS, 9p) cannot sync directories: names in them become durable when the
+// server decides, and no call changes that. Logs this once in a process.
 void WarnOfUnsynced(const std::string& directory, int error) {
   static std::atomic<bool> said = false;
   if (said.exchange(true)) return;
@@ -178,7 +179,7 @@ class PosixFs : public FileSystem {
   Status Link(const std::string& from, const std::string& to) override {
     if (::link(from.c_str(), to.c_str()) == 0) return Status();
     const Status failed = ErrnoStatus(errno, "link " + from + " to", to);
-    // EMLINK: as many names as there can be; EPERM: the file system knows no links.
+    // EMLINK: the file has the maximum of names; EPERM: the file system has no links.
     const bool refused = errno == EXDEV || errno == EPERM || errno == EOPNOTSUPP ||
                          errno == ENOSYS || errno == EMLINK || errno == EACCES;
     return refused ? Status(Code::kUnsupported, std::string(failed.message())) : failed;
@@ -262,7 +263,7 @@ Status PosixFs::SyncDirectory(const std::string& directory) {
   // Links are followed: directories above a repository may be reached through them ($SCRATCH).
   const FileDescriptor fd = FileDescriptor::Open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!fd.ok() && errno == EACCES) {
-    WarnOfUnsynced(directory, errno);  // one may make files in it, and not read it
+    WarnOfUnsynced(directory, errno);  // the user may create files in it, but not read it
     return Status();
   }
   if (!fd.ok()) return ErrnoStatus(errno, "open the directory", directory);
@@ -296,7 +297,7 @@ Result<std::unique_ptr<FileLock>> PosixFs::LockShared(const std::string& path) {
   const NoFork no_fork;
   QUIRE_ASSIGN_OR_RETURN(FileDescriptor fd, OpenRegular(path, O_RDONLY));
   const Status locked = LockDescriptor(fd.get(), F_RDLCK, path);
-  // Where there are no locks Lock fails, too: nobody can write what is read.
+  // If there are no locks, Lock fails, too, so that no process can write the files that are read.
   if (!locked.ok() && locked.code() != Code::kUnsupported) return locked;
   return std::unique_ptr<FileLock>(std::make_unique<PosixFileLock>(std::move(fd), no_fork));
 }
@@ -305,9 +306,9 @@ Result<std::string> PosixFs::LockHolder(const std::string& path) {
   const Result<FileDescriptor> fd = OpenRegular(path, O_RDONLY);
   if (fd.status().code() == Code::kNotFound) return std::string();
   QUIRE_RETURN_IF_ERROR(fd.status());
-  struct flock region = WholeFile(F_RDLCK);  // which only Lock's stands against
+  struct flock region = WholeFile(F_RDLCK);  // conflicts only with a lock of Lock
   if (::fcntl(fd->get(), F_OFD_GETLK, &region) != 0) {
-    if (NoLocks(errno)) return std::string();  // nobody can have one
+    if (NoLocks(errno)) return std::string();  // no process can have one
     return ErrnoStatus(errno, "ask about the lock on", path);
   }
   return region.l_type == F_UNLCK ? std::string() : ReadHolder(fd->get());

@@ -1,4 +1,4 @@
-// What only the real file system can do or suffer.
+// Abilities and failures that only the real file system has.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -52,7 +52,7 @@ TEST(PosixFileSystem, FilesAndDirectoriesAreTheUsersAlone) {
   EXPECT_EQ(ModeOf(directory / "L"), 0600u);
 }
 
-// As $SCRATCH of many clusters.
+// On many clusters $SCRATCH is such a link.
 TEST(PosixFileSystem, TheDirectoryAboveMayBeALink) {
   const TempDirectory directory;
   std::filesystem::create_directory(directory / "real");
@@ -85,7 +85,7 @@ TEST(PosixFileSystem, PlantedLinksAreNotFollowed) {
   EXPECT_TRUE(*fs.Exists(directory / "dangling"));
 }
 
-// The kernel calls a link that was to be a directory "not a directory".
+// The kernel reports "not a directory" for a link in a directory's place.
 TEST(PosixFileSystem, ALinkInTheDirectorysPlaceIsCalledALink) {
   const TempDirectory directory;
   std::filesystem::create_directory(directory / "elsewhere");
@@ -159,7 +159,7 @@ TEST(PosixFileSystem, ErrorsSayWhatWhereWhyAndWhatToDo) {
   EXPECT_EQ(ErrnoStatus(EIO, "sync", "/a").code(), Code::kIo);
 }
 
-// While it lives the process can have `left` descriptors more.
+// While this object lives, the process can open `left` more descriptors.
 class FewDescriptors {
  public:
   explicit FewDescriptors(size_t left) {
@@ -275,7 +275,7 @@ TEST(PosixFileSystem, AllocatingByWritingTakesRoomAndKeepsContents) {
   EXPECT_EQ(*file.Size(), 3'000'000u);
 }
 
-// The rest may be stored to at that moment.
+// Other threads may store to the rest of the file at that moment.
 TEST(PosixFileSystem, AllocatingARangeTouchesNothingElse) {
   const TempDirectory directory;
   const std::string path = directory / "f";
@@ -318,8 +318,8 @@ TEST(PosixFileSystem, AMappingSetsRoomAsideInItsOwnFileAlone) {
   EXPECT_LT(allocated(path), 1 << 20);
 }
 
-// A piece of the file in memory that lies across the end of the room takes blocks behind it: that
-// can fail in GrowRoom, and not in a later store. kill.room has full devices.
+// A piece of the file in memory that lies across the end of the room takes blocks behind it. That
+// may fail in GrowRoom, and not in a later store. kill.room tests full devices.
 TEST(PosixFileSystem, TheLastPageOfTheRoomIsTakenWithTheRoom) {
   constexpr uint64_t kRoom = (1 << 20) + 100;
   constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
@@ -371,7 +371,7 @@ TEST(PosixFileSystem, ALockEndsWithItsProcess) {
   const auto lock = PosixFileSystem().Lock(directory / "LOCK", "the writer");
   const auto shared = PosixFileSystem().LockShared(directory / "SHARED");
   if (!lock.ok() || !shared.ok()) ::_exit(1);
-  if (::fork() == 0) {  // behind the handlers of fork
+  if (::fork() == 0) {  // after the handlers of fork
     const pid_t child = ::getpid();
     if (::write(report, &child, sizeof child) != sizeof child) ::_exit(1);
   }
@@ -459,7 +459,7 @@ TEST(PosixFileSystem, StoringAgainLosesNoStoreOfAnotherThread) {
   EXPECT_EQ((*map)->data()[1], 'a');
 }
 
-// [KiB] of this process's mapping at `address` that are to be written; -1: unknown.
+// Returns how many KiB of this process's mapping at `address` are not written yet; -1: unknown.
 int64_t DirtyOf(const void* address) {
   std::ostringstream begin;
   begin << std::hex << reinterpret_cast<uintptr_t>(address) << '-';
@@ -487,7 +487,7 @@ TEST(PosixFileSystem, StoringAgainHasPagesWrittenAgain) {
   EXPECT_GE(DirtyOf((*map)->data()), 16);
 }
 
-// Stored to, pages that are not there would end the program.
+// A store to a page that is gone would end the program.
 TEST(PosixFileSystem, PagesThatAreGoneAreNotStoredToAgain) {
   const TempDirectory directory;
   const std::string path = directory / "f";
@@ -503,7 +503,7 @@ TEST(PosixFileSystem, PagesThatAreGoneAreNotStoredToAgain) {
   EXPECT_EQ((*map)->StoreAgain(0, 64 << 10).code(), Code::kIo);
 }
 
-// A load from such a page would end the program.
+// A load from a page that is gone would end the program.
 TEST(PosixFileSystem, PagesThatAreGoneAreNotReadable) {
   constexpr uint64_t kBytes = 64 << 10;
   const TempDirectory directory;

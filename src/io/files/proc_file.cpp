@@ -18,16 +18,17 @@ namespace {
 constexpr size_t kProcBytesMax = size_t{64} << 10;
 constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
-// The decimal number that `text` begins with; kNoLimit for anything else ("max", nothing, huge).
+// Returns the decimal number at the beginning of `text`; kNoLimit for anything else ("max",
+// nothing, huge).
 uint64_t ParseLimit(std::string_view text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end != text.data() ? value : kNoLimit;
 }
 
-// The smallest limit in `file` of the group `path` below `mount`, or of one that contains it.
-// A process in a container may be told a path that is not visible there: then only the mount's
-// own root, which is the container's, has the file.
+// Returns the smallest limit in `file` of the group `path` below `mount`, or of one that contains
+// it. A process in a container may get a path that does not exist there: then only the mount's own
+// root, which is the container's, has the file.
 uint64_t SmallestLimit(const std::string& mount, std::string path, const std::string& file) {
   uint64_t limit = kNoLimit;
   while (true) {
@@ -38,8 +39,8 @@ uint64_t SmallestLimit(const std::string& mount, std::string path, const std::st
   }
 }
 
-// The part of a line of /proc/self/cgroup, "id:controllers:/path", that names the group's path,
-// where its controllers include `controller` ("" is version 2).
+// Finds the group's path in a line of /proc/self/cgroup, "id:controllers:/path", if its controllers
+// include `controller` ("" is version 2).
 bool GroupPath(std::string_view line, std::string_view controller, std::string* path) {
   const size_t first = line.find(':');
   const size_t second = first == line.npos ? first : line.find(':', first + 1);

@@ -15,7 +15,8 @@ bool IsSuited(int fd) {
   return ::fstatfs(fd, &info) == 0 && ReadMap::SuitsFileSystem(static_cast<uint32_t>(info.f_type));
 }
 
-// Chosen by place, not counted: threads share nothing for it, and no order of reads escapes it.
+// Chooses reads by their place instead of counting them: threads share nothing, and in any order of
+// reads some are timed.
 bool IsTimed(uint64_t offset) {
   constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;
   return ((offset * kSpread) >> 32) % ReadMap::kCopiesPerTimed == 0;
@@ -53,7 +54,7 @@ std::unique_ptr<ReadMap> ReadMap::TryMap(int fd, Clock& clock) {
   const auto size = static_cast<uint64_t>(info.st_size);
   void* const data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) return nullptr;
-  // Else each fault would read the 128 KiB around it from the device. Best effort.
+  // Otherwise each fault would read 128 KiB around it from the device. Errors are ignored.
   ::madvise(data, size, MADV_RANDOM);
   return std::unique_ptr<ReadMap>(new ReadMap(static_cast<const char*>(data), size, clock));
 }

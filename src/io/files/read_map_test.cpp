@@ -24,7 +24,7 @@
 namespace quire::io::read_map_test {
 namespace {
 
-// Time passes by `step_ns` whenever somebody asks for it.
+// A clock that advances by `step_ns` at each reading.
 class SteppingClock : public Clock {
  public:
   uint64_t NowNs() override { return now_ns_ += step_ns; }
@@ -64,7 +64,7 @@ class ReadMapTest : public ::testing::Test {
     return std::move(*file);
   }
   std::string path() const { return directory_ / "f"; }
-  // Copies out of the mapping at every page's beginning; how many succeeded.
+  // Copies the first byte of pages out of the mapping. Returns how many copies succeeded.
   int CopyPages(ReadMap* map, int count) {
     int copied = 0;
     char to = 0;
@@ -166,7 +166,8 @@ TEST_F(ReadMapTest, ManyThreadsReadWhileTheFileIsCutShort) {
       base::Random random(static_cast<uint64_t>(thread));
       std::string to(100, '\0');
       for (int i = 0; i < 4000; ++i) {
-        // Not the page's end: where the cut falls into a read, its rest may be zeros.
+        // Not at the page's end: if the cut falls into a read, the read may return zeros at its
+        // end.
         const uint64_t offset = random.Next() % 5 * page_bytes_ + random.Next() % 1000;
         const Status status = file->ReadAt(offset, to.size(), to.data());
         if (status.ok() ? to == bytes_.substr(offset, to.size())

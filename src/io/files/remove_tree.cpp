@@ -41,8 +41,8 @@ Result<std::vector<std::string>> NamesIn(const FileDescriptor& directory, const 
   return names;
 }
 
-// Removes what is in an open directory: another one that takes its name meanwhile is not touched.
-// True if the directory is empty now.
+// Removes the contents of an open directory; another directory that takes its name meanwhile is not
+// touched. Returns true if the directory is empty now.
 Result<bool> RemoveContents(const FileDescriptor& directory, const std::string& path, int level,
                             size_t* most) {
   if (level == kLevelsMax) {

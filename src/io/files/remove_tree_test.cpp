@@ -17,8 +17,8 @@ namespace {
 constexpr char kListed[] = "io.remove_tree.listed";
 constexpr char kDirectory[] = "io.remove_tree.directory";
 
-// At the first arrival at `point`, `inner` becomes a link to `victim`, as another program would
-// have it.
+// At the first arrival at `point`, replaces `inner` by a link to `victim`, as another program
+// might.
 class Swap : public base::SyncPointListener {
  public:
   Swap(std::string point, std::string inner, std::string victim)
@@ -65,8 +65,8 @@ TEST_F(RemoveTree, TakesAllThatIsInADirectory) {
   EXPECT_CODE(simulated->RemoveTree("/tree"), Code::kNotFound);
 }
 
-// In pieces of each size. Directories and files take turns, so that some come before others
-// whatever the order is in which they are listed.
+// Removes in pieces of each size. Directories and files take turns, so that some come before others
+// in any order of listing.
 TEST_F(RemoveTree, RemovesNoMoreAtOnceThanItMay) {
   const auto simulated = NewSimFileSystem();
   const std::pair<FileSystem*, std::string> trees[] = {{&fs_, directory_ / "tree"},

@@ -51,7 +51,7 @@ Status Poller::Rearm(int fd, uint64_t token, bool writable) {
 }
 
 void Poller::Remove(int fd) {
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);  // not there is as good
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);  // it may be absent
 }
 
 Result<std::vector<uint64_t>> Poller::Wait(uint64_t timeout_ms) {
@@ -76,7 +76,7 @@ Result<std::vector<uint64_t>> Poller::Wait(uint64_t timeout_ms) {
 
 void Poller::Wake() {
   const uint64_t one = 1;
-  // Fails only where it is as full as can be, and so wakes anyway.
+  // Fails only if the counter is full, and then wakes anyway.
   [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
 }
 

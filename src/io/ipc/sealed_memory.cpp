@@ -21,7 +21,7 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 Result<std::unique_ptr<SealedMemory>> SealedMemory::Create(uint64_t size) {
   FileDescriptor fd(::memfd_create("quire-requests", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.ok()) return ErrnoStatus(errno, "make", kWhat);
-  // Room is set aside: stores to it never meet a full machine.
+  // Allocates the memory, so that stores to it never meet a full machine.
   const int error = SetAside(fd.get(), 0, size);
   if (error != 0) return ErrnoStatus(error, "set aside room for", kWhat);
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return ErrnoStatus(errno, "seal", kWhat);

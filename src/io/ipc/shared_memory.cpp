@@ -58,7 +58,7 @@ Status SetAsideStatus(int error, uint64_t size, const std::string& path) {
   return ShmStatus(error, "set aside " + std::to_string(size) + " bytes for", path);
 }
 
-// Whether there is room for all, and the first `room` bytes of it.
+// Allocates the first `room` bytes, and fails if there is no room for all.
 Status AllocateFirst(int fd, uint64_t size, uint64_t room, const std::string& path) {
   if (size > size_limit.load()) return SetAsideStatus(ENOSPC, size, path);
   struct statvfs info;
@@ -121,7 +121,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::Create(uint64_t size, uint64
 }
 
 Status SharedMemory::SetAside(uint64_t offset, uint64_t size) {
-  if (!fd_.ok()) return Status();  // all was at once, or it is private memory
+  if (!fd_.ok()) return Status();  // all was allocated at once, or it is private memory
   const bool limited = offset + size > size_limit.load();
   const int error = limited ? ENOSPC : io::SetAside(fd_.get(), offset, size);
   return SetAsideStatus(error, size, kDirectory + name_);
@@ -170,7 +170,7 @@ SharedMemory::~SharedMemory() {
 
 void SharedMemory::Unlink() {
   if (name_.empty()) return;
-  ::unlink((kDirectory + name_).c_str());  // gone already is as good
+  ::unlink((kDirectory + name_).c_str());  // it may be gone already
   owner_ = false;
 }
 

@@ -25,8 +25,8 @@ namespace quire::io {
 namespace {
 
 constexpr int kBacklog = 256;
-constexpr char kRefusal = 'F';  // sent where a descriptor is awaited
-// Who waits for less than the first is woken by every packet, else when so much has come.
+constexpr char kRefusal = 'F';  // sent instead of a descriptor
+// A reader that waits for less than `kBulkBytes` is woken by every packet, else by `kWakeBytes`.
 constexpr size_t kBulkBytes = 64 << 10;
 constexpr size_t kWakeBytes = 1 << 20;
 
@@ -60,7 +60,7 @@ Status SocketStatus(int error, const std::string& action) {
 
 using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-// A name service that cannot be asked at this moment says nothing about the name.
+// A name service that cannot be reached at this moment proves nothing about the name.
 Status ResolverStatus(int error, const std::string& address) {
   const bool unasked = error == EAI_AGAIN || error == EAI_FAIL || error == EAI_SYSTEM;
   const std::string text = ::gai_strerror(error);
@@ -88,10 +88,10 @@ FileDescriptor NewSocket(int family) {
 
 void SetOption(int fd, int level, int option) {
   const int on = 1;
-  ::setsockopt(fd, level, option, &on, sizeof on);  // what it gains is speed, or notice, alone
+  ::setsockopt(fd, level, option, &on, sizeof on);  // may fail: it only makes things faster
 }
 
-// Answers go out at once; a machine that vanished is noticed in the end.
+// Sends answers at once, and notices in the end that the peer's machine has vanished.
 void TuneTcp(int fd) {
   SetOption(fd, IPPROTO_TCP, TCP_NODELAY);
   SetOption(fd, SOL_SOCKET, SO_KEEPALIVE);
@@ -110,7 +110,8 @@ Result<std::string> NameOf(const sockaddr_storage& name, socklen_t size, bool po
   return port ? text + ":" + service : text;
 }
 
-// A local socket's name has room for 107 bytes: it is reached through the directory's descriptor.
+// A local socket's name has room for 107 bytes, so it is reached through the directory's
+// descriptor.
 struct LocalName {
   FileDescriptor directory{-1};
   sockaddr_un address = {};
@@ -153,7 +154,7 @@ Result<Socket> Socket::ListenTcp(const std::string& address) {
   QUIRE_ASSIGN_OR_RETURN(const AddressList list, Resolve(address, AI_PASSIVE));
   FileDescriptor fd = NewSocket(list->ai_family);
   if (!fd.ok()) return SocketStatus(errno, "make a socket");
-  SetOption(fd.get(), SOL_SOCKET, SO_REUSEADDR);  // a daemon that starts again
+  SetOption(fd.get(), SOL_SOCKET, SO_REUSEADDR);  // for a daemon that restarts
   if (::bind(fd.get(), list->ai_addr, list->ai_addrlen) != 0 || ::listen(fd.get(), kBacklog) != 0) {
     const Status failed = SocketStatus(errno, "listen at " + address);
     return errno == EADDRINUSE ? Status(Code::kBusy, std::string(failed.message())) : failed;
@@ -161,7 +162,7 @@ Result<Socket> Socket::ListenTcp(const std::string& address) {
   return Socket(std::move(fd));
 }
 
-// A name may stand for several addresses, and a listener for one of them.
+// Tries all addresses: a name may have several, and a listener may have only one of them.
 Result<Socket> Socket::ConnectTcp(const std::string& address, uint64_t deadline_ns) {
   QUIRE_ASSIGN_OR_RETURN(const AddressList list, Resolve(address, 0));
   Status failed(Code::kPeerFailed, "nothing is known by the name of " + address);
@@ -190,8 +191,8 @@ Result<Socket> Socket::ListenLocal(const std::string& directory, const std::stri
   QUIRE_ASSIGN_OR_RETURN(const LocalName local, NameIn(directory, name));
   FileDescriptor fd = NewSocket(AF_UNIX);
   if (!fd.ok()) return SocketStatus(errno, "make a socket");
-  ::unlink(local.address.sun_path);  // not there is as good
-  // The mode of the socket before it has its name: nobody else ever sees it open.
+  ::unlink(local.address.sun_path);  // it may be absent
+  // Sets the mode before the socket has its name, so that no other user ever sees it open.
   if (::fchmod(fd.get(), 0600) != 0 || ::bind(fd.get(), local.get(), sizeof local.address) != 0 ||
       ::chmod(local.address.sun_path, 0600) != 0 || ::listen(fd.get(), kBacklog) != 0) {
     return SocketStatus(errno, "listen at " + directory + "/" + name);
@@ -244,11 +245,12 @@ Status Socket::ReadAll(char* to, size_t size, uint64_t deadline_ns) {
     WakeAt(size < kBulkBytes ? 1 : std::min(size, kWakeBytes));
     status = Await(POLLIN, deadline_ns);
   }
-  WakeAt(1);  // whoever waits next may wait for less
+  WakeAt(1);  // the next read may need fewer bytes
   return status;
 }
 
-// What it gains is speed alone; the kernel makes room for so much, too.
+// An error is ignored, because this only saves time. The kernel also makes room for that many
+// bytes.
 void Socket::WakeAt(size_t bytes) {
   const int wanted = static_cast<int>(bytes);
   if (wanted == wake_at_) return;
@@ -340,9 +342,9 @@ Status Socket::AskPeerToEnd() const {
                   "the peer is in a container whose processes are not seen here; end it there");
   }
   const FileDescriptor living(static_cast<int>(::syscall(SYS_pidfd_open, credentials.pid, 0)));
-  const bool known = living.ok() || errno == ENOSYS;  // kernels before 5.3 tell by number only
+  const bool known = living.ok() || errno == ENOSYS;  // kernels before 5.3 know only the number
   if (!known && errno != ESRCH) return ErrnoStatus(errno, "end", process);
-  // Its connection stands: its number has not been given to another.
+  // Its connection stands, so its number has not been given to another process.
   if (!known || PeerGone()) return Status(Code::kNotFound);
   const long sent = living.ok()
                         ? ::syscall(SYS_pidfd_send_signal, living.get(), SIGTERM, nullptr, 0)

@@ -32,7 +32,7 @@ uint64_t In(uint64_t ns) {
   return RealClock().NowNs() + ns;
 }
 
-// Waits until somebody has come.
+// Waits for a connection and accepts it.
 Result<Socket> AcceptOne(Socket& listener) {
   QUIRE_ASSIGN_OR_RETURN(const auto poller, Poller::New());
   QUIRE_RETURN_IF_ERROR(poller->Add(listener.fd(), 1));
@@ -83,7 +83,7 @@ TEST(Socket, NoCallWaitsBeyondItsDeadline) {
   auto [client, server] = TcpPair();
   char byte = 0;
   EXPECT_EQ(server.ReadAll(&byte, 1, In(5 * kMs)).code(), Code::kTimedOut);
-  const std::string much(64 << 20, 'x');  // that nobody reads
+  const std::string much(64 << 20, 'x');  // which the peer does not read
   EXPECT_EQ(client.WriteAll("", much, In(20 * kMs)).code(), Code::kTimedOut);
   EXPECT_FALSE(server.PeerGone());
 }
@@ -184,7 +184,7 @@ TEST(Socket, ARefusalArrivesAsBusy) {
   EXPECT_EQ(client->ReceiveDescriptor(In(kLongNs)).status().code(), Code::kBusy);
 }
 
-// As where files are opened: nothing is full, and it passes once descriptors are closed.
+// As for files: this is no lack of space, and passes once descriptors are closed.
 TEST(Socket, WithoutDescriptorsMemoryIsShort) {
   auto listener = Socket::ListenTcp("127.0.0.1:0");
   ASSERT_OK(listener.status());

@@ -3,7 +3,7 @@
 namespace quire::io {
 namespace {
 
-// What the kernel would have done without a handler.
+// Does what the kernel would have done without a handler.
 void ActByDefault(int signal, const siginfo_t& info) {
   struct sigaction by_default = {};
   by_default.sa_handler = SIG_DFL;
@@ -39,7 +39,7 @@ void FaultHandler::PassOn(int signal, siginfo_t* info, void* context) {
   const bool once = (before_us_.sa_flags & static_cast<int>(SA_RESETHAND)) != 0;
   const bool spent = once && before_us_spent_.exchange(true);
   if (before_us_.sa_handler == SIG_IGN && IsSent(signal, *info)) return;
-  // The kernel lets nobody ignore a fault.
+  // The kernel does not let a program ignore a fault.
   if (spent || before_us_.sa_handler == SIG_DFL || before_us_.sa_handler == SIG_IGN) {
     ActByDefault(signal, *info);
   } else if ((before_us_.sa_flags & SA_SIGINFO) != 0) {

@@ -13,7 +13,7 @@
 namespace quire::io {
 namespace {
 
-// What this thread is copying, and the way out.
+// The bytes that this thread is copying, and the way out.
 struct Guarded {
   uintptr_t begin;
   uintptr_t end;
@@ -28,7 +28,8 @@ constinit FaultHandler bus_error;
 
 bool IsIn(const Guarded& copy, const siginfo_t& info) {
   if (IsSent(SIGBUS, info)) return false;
-  // Bad memory is known by its page (on DAX by a block of pages), all else by the byte.
+  // The address of bad memory is known by its page (on DAX by a block of pages), any other by the
+  // byte.
   const int unknown_bits = info.si_code == BUS_MCEERR_AR ? info.si_addr_lsb : 0;
   const uintptr_t unknown = (uintptr_t{1} << unknown_bits) - 1;
   const auto address = reinterpret_cast<uintptr_t>(info.si_addr);
@@ -41,24 +42,25 @@ void OnBusError(int signal, siginfo_t* info, void* context) {
     bus_error.PassOn(signal, info, context);
     return;
   }
-  // As at the end of a handler: SIGBUS is held back while this runs, and would be fatal later.
+  // Restores the mask, as the end of a handler does: SIGBUS is blocked while this runs, and would
+  // be fatal later.
   ::pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
   siglongjmp(copy->way_out, 1);
 }
 
-// ThreadSanitizer takes it for a use of what others may be storing.
+// ThreadSanitizer would report a race with other threads that store here.
 __attribute__((no_sanitize("thread"))) void Touch(const volatile char* from, size_t size) {
   for (size_t at = 0; at < size; at += kSmallestPageBytes) static_cast<void>(from[at]);
   static_cast<void>(from[size - 1]);
 }
 
-// Copies to `to`; if that is null it only touches. Never inlined: what is the caller's in registers
+// Copies to `to`; if that is null it only touches. Never inlined: the caller's values in registers
 // must be on the stack before sigsetjmp. Nothing here has a destructor that the jump would skip.
 [[gnu::noinline]] bool Guard(const char* from, size_t size, char* to) {
   Guarded copy;
   copy.begin = reinterpret_cast<uintptr_t>(from);
   copy.end = copy.begin + size;
-  // Without the signal mask: saving it would be a system call, the one that the copy saves.
+  // Without the signal mask: saving it would be a system call, and the copy is there to save one.
   if (sigsetjmp(copy.way_out, 0) != 0) {
     guarded = nullptr;
     return false;
@@ -82,7 +84,7 @@ bool PrepareGuardedCopies() {
   return installed;
 }
 
-// Looked at once in a thread's life: a system call each time would cost what the copy saves.
+// Checks once in a thread's life: a system call each time would cost what the copy saves.
 bool ThreadMayFault() {
   thread_local const bool may_fault = [] {
     sigset_t blocked;

@@ -18,7 +18,7 @@ namespace {
 
 size_t PageBytes() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
 
-// A mapping of two pages whose second one cannot be had: the file has only the first, full of 'a'.
+// A mapping of two pages of a file that has only the first, full of 'a': the second cannot be read.
 class HalfMapping {
  public:
   HalfMapping() {
@@ -49,7 +49,7 @@ void InstallPlainHandler(void (*handler)(int), int flags) {
   ASSERT_EQ(::sigaction(SIGBUS, &action, nullptr), 0);
 }
 
-// Each statement runs in a process of its own, so that what it finds installed is its own.
+// Runs each statement in a process of its own, so that it finds only its own handlers.
 class GuardedCopyDeathTest : public ::testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

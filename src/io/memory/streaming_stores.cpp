@@ -44,7 +44,8 @@ __attribute__((target("clflushopt"))) void FlushLine(const char* line) {
   _mm_clflushopt(const_cast<char*>(line));
 }
 
-// Which instruction there is: GCC's and Clang's tables of features lack these two.
+// Chooses the best instruction of this processor. GCC's and Clang's tables of features lack these
+// two.
 void (*ChooseWriteBack())(const char* line) {
   unsigned eax = 7;
   unsigned ebx = 0;
@@ -126,7 +127,7 @@ void StreamingCopy(char* to, const char* from, size_t size, StoreKind kind) {
   lines(to + whole, last, kLineBytes);
 }
 
-// Instructions, and not a fence of the language, which ThreadSanitizer does not know.
+// Uses instructions, because ThreadSanitizer does not know the fences of the language.
 void DrainStreamingStores() {
 #if defined(__x86_64__)
   asm volatile("sfence" : : : "memory");

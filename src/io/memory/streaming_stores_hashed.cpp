@@ -1,5 +1,5 @@
-// StreamingCopyHashed and CopyHashed: XXH3's long inputs, hashed while they are copied. Up to 240
-// bytes XXH3 is another function, and they are in the caches anyway: two calls.
+// StreamingCopyHashed and CopyHashed: hash long inputs by XXH3 while they are copied. For up to 240
+// bytes XXH3 is another function, and they are in the caches anyway, so that two calls are enough.
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kShortBytesMax = 240;
 constexpr size_t kBlockBytes = kBlockStripes * kStripeBytes;
-// Copies of more than this would drive everything else out of the caches, and out again themselves.
+// Larger copies would drive everything else out of the caches, and in the end themselves.
 constexpr size_t kCachedBytesMax = 8 << 20;
 
 // The lanes of XXH3 before the first stripe.
@@ -23,7 +23,8 @@ constexpr uint64_t kPrime64[] = {0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x16566
                                  0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5};
 constexpr uint64_t kFirstLanes[8] = {kPrime32[2], kPrime64[0], kPrime64[1], kPrime64[2],
                                      kPrime64[3], kPrime32[1], kPrime64[4], kPrime32[0]};
-// Where in the secret the last stripe's key begins, and what the lanes are merged with.
+// The places in the secret of the last stripe's key, and of the key with which the lanes are
+// merged.
 constexpr size_t kLastKey = kSecretBytes - kStripeBytes - 7;
 constexpr size_t kMergeKey = 11;
 
@@ -45,7 +46,7 @@ void Begin(uint64_t seed, HashedStripes* hash) {
   XXH3_generateSecret_fromSeed(hash->secret, seed);
 }
 
-// The last 64 bytes of the input, which may overlap those that were taken in before.
+// Adds the last 64 bytes of the input, which may overlap those that were added before.
 void AddLastStripe(const char* from, HashedStripes* hash) {
   for (size_t i = 0; i < 8; ++i) {
     const uint64_t value = Read64(from + 8 * i);
@@ -71,12 +72,12 @@ uint64_t End(const char* from, size_t size, HashedStripes* hash) {
   return Merge(*hash, size);
 }
 
-// Stripes before the last one: whole blocks, and what is begun of the next.
+// Returns the number of stripes before the last one: of whole blocks, and of the unfinished block.
 size_t StripesOf(size_t size) {
   return (size - 1) / kStripeBytes;
 }
 
-// Null for a kind that has none.
+// Returns null for a kind without a copier.
 const StripeCopier* CopierOf(StoreKind kind) {
   if (kind == StoreKind::kSse2) return &kStripesSse2;
   return kind == StoreKind::kAvx2 || kind == StoreKind::kAvx512 ? &kStripesAvx2 : nullptr;
@@ -84,8 +85,8 @@ const StripeCopier* CopierOf(StoreKind kind) {
 
 #endif
 
-// Without a loop of its own: pieces that stay in the nearest cache are copied and hashed. `copy`
-// returns where a piece shall be hashed.
+// Copies and hashes pieces that stay in the nearest cache, for kinds without a loop of their own.
+// `copy` returns the place at which to hash a piece.
 template <typename CopyPiece>
 void CopyInPieces(size_t begin, size_t end, XXH3_state_t* hash, const CopyPiece& copy) {
   constexpr size_t kPieceBytes = 16 << 10;
@@ -129,7 +130,7 @@ uint64_t StreamingCopyHashed(char* to, const char* from, size_t size, uint64_t s
   return XXH3_64bits_digest(&hash);
 }
 
-// The hash is of what lies at `to`: `from` may change while this runs.
+// A copy whose hash is that of the bytes at `to`, because `from` may change while this runs.
 struct HashedCopy::State {
   State(char* target, const char* source, size_t bytes, uint64_t seed)
       : to(target), from(source), size(bytes) {
@@ -145,7 +146,7 @@ struct HashedCopy::State {
 
   void CopyUpTo(size_t end) {
 #if defined(__x86_64__)
-    // Whole blocks; of the last one End takes the end otherwise.
+    // Copies whole blocks; End copies the rest in another way.
     if (copier != nullptr) {
       return CopyStripes(std::min(end, size - 1) / kBlockBytes * kBlockStripes);
     }
@@ -176,7 +177,7 @@ struct HashedCopy::State {
   bool PastCaches() const {
     return size > kCachedBytesMax && reinterpret_cast<uintptr_t>(to) % 16 == 0;
   }
-  // Those before the stripe `end` that were not copied.
+  // Copies the stripes before stripe `end` that were not copied yet.
   void CopyStripes(size_t end) {
     const size_t begin = done / kStripeBytes;
     if (end <= begin) return;

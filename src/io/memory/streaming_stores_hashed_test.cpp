@@ -22,7 +22,7 @@ std::string RandomBytes(size_t size, uint64_t seed) {
   return bytes;
 }
 
-// Memory that begins at a line, with margins that nobody may write to.
+// Memory that begins at a line, with margins that must stay unchanged.
 class Target {
  public:
   explicit Target(size_t bytes) : memory_(bytes + 2 * kMarginBytes + kLineBytes, kUntouched) {
@@ -30,7 +30,7 @@ class Target {
     begin_ = kMarginBytes + (kLineBytes - address % kLineBytes) % kLineBytes;
   }
   char* begin() { return memory_.data() + begin_; }
-  // Whether `expected` lies `at` bytes behind the beginning, and nothing else has changed.
+  // Returns whether `expected` lies `at` bytes behind the beginning, and nothing else has changed.
   bool HasOnly(size_t at, const std::string& expected) const {
     std::string whole(begin_ + at, kUntouched);
     whole += expected;
@@ -145,7 +145,7 @@ TEST(HashedCopies, CopiesInStepsOfAnySizeAreTheSame) {
   }
 }
 
-// Past the caches where the target is a multiple of 16.
+// Bypasses the caches if the target is a multiple of 16.
 TEST(HashedCopies, CopyAndHashWhatIsLargerThanTheCaches) {
   const std::string bytes = RandomBytes((9 << 20) + 12'345, 7);
   for (const size_t to : {0u, 16u, 48u, 1u, 63u}) {

@@ -11,7 +11,7 @@
 namespace quire::io::streaming_stores_test {
 namespace {
 
-// Lines behind and before must stay as they are.
+// Lines before and behind must stay unchanged.
 constexpr size_t kMarginBytes = 2 * kLineBytes;
 constexpr char kUntouched = '#';
 

@@ -6,7 +6,7 @@
 namespace quire::io {
 namespace {
 
-// Of both kinds: where it begins, and whose file it is.
+// The common part of both kinds: the beginning of the section, and its file.
 class PartOfFile : public File {
  public:
   PartOfFile(std::shared_ptr<File> file, uint64_t begin)

@@ -30,7 +30,7 @@ Status MadePaths::MakeDirectory(FileSystem& fs, const std::string& path) {
 Result<std::unique_ptr<FileLock>> MadePaths::Lock(FileSystem& fs, const std::string& path,
                                                   const std::string& holder) {
   QUIRE_ASSIGN_OR_RETURN(const bool there, fs.Exists(path));
-  paths_.reserve(paths_.size() + 1);  // what is locked is noted without memory
+  paths_.reserve(paths_.size() + 1);  // so that noting the locked path needs no memory
   std::string noted = path;
   QUIRE_ASSIGN_OR_RETURN(auto lock, fs.Lock(path, holder));
   if (!there) AddFile(fs, std::move(noted));
@@ -42,7 +42,7 @@ void MadePaths::Remove() noexcept {
     try {
       static_cast<void>(path->is_directory ? path->fs->RemoveDirectory(path->path)
                                            : path->fs->Unlink(path->path));
-    } catch (const std::bad_alloc&) {  // it stays
+    } catch (const std::bad_alloc&) {  // then it stays
     }
   }
   paths_.clear();

@@ -19,7 +19,8 @@ namespace {
 constexpr uint64_t kLookNs = 5'000'000;
 constexpr int kFirstInherited = 3;
 
-// What a program starts with: standard streams that lead nowhere, no signal blocked, no terminal.
+// The state with which a program starts: standard streams that lead nowhere, no signal blocked, no
+// terminal.
 class Beginning {
  public:
   Beginning() {
@@ -69,7 +70,7 @@ Status StartDetached(const std::string& program, const std::vector<std::string>&
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return Status();
       return Status(Code::kPeerFailed, program + " did not start");
     }
-    // A program that ignores SIGCHLD never hears how its children end.
+    // A program that ignores SIGCHLD cannot learn how its children end.
     if (ended < 0 && errno == ECHILD) return Status();
     if (RealClock().NowNs() >= deadline_ns) {
       return Status(Code::kTimedOut, program + " was not ready in time");
@@ -93,7 +94,7 @@ void RaiseFileLimit() {
   rlimit limit;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);  // what it was is enough for most
+  ::setrlimit(RLIMIT_NOFILE, &limit);  // may fail: the old limit is enough for most
 }
 
 }  // namespace quire::io

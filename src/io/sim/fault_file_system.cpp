@@ -11,7 +11,7 @@
 namespace quire::io {
 namespace {
 
-// What a process has of a file without calling anything.
+// A resource that a process holds without making calls, such as a lock or a mapping.
 class FaultHolding {
  public:
   virtual ~FaultHolding() = default;
@@ -59,7 +59,7 @@ class FaultPlan {
     hook_ = std::move(hook);
   }
 
-  // `ops`: what the call is; one bit of it in common with those chosen makes it count, once.
+  // `ops`: the kinds of the call. The call counts, once, if one of its kinds was chosen.
   Status Call(uint32_t ops, const char* name, const std::string& path) {
     if ((hook_ops_ & ops) != 0 && !killed()) hook_(path);
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -95,7 +95,7 @@ class FaultPlan {
   std::function<void(const std::string&)> hook_;
 };
 
-// What the calls are that may ask for more than reading.
+// Returns the kinds of a call that opens a file; one that may write has one kind more.
 uint32_t OpenOps(FileOpenMode mode) {
   return OnlyReads(mode) ? kFaultOpen : kFaultOpen | kFaultWritable;
 }
@@ -104,7 +104,7 @@ uint32_t MapOps(MapMode mode) {
   return mode == MapMode::kRead ? kFaultMap : kFaultMap | kFaultWritable;
 }
 
-// The device was asked and failed, unless there was only no memory to ask it.
+// Lets the simulated device fail, too, unless the fault is a lack of memory.
 template <typename SomeFile>
 void FailSync(SomeFile* base, const Status& fault, uint64_t offset, uint64_t size) {
   auto* const simulated = dynamic_cast<SyncFailure*>(base);
@@ -124,8 +124,8 @@ class FaultFile : public File {
     const Status fault = plan_->Call(kFaultWrite, "write", path());
     if (fault.ok()) return base_->WriteAt(offset, bytes);
     if (dead) return fault;
-    // A device that fills up or fails does so in the middle, and so dies a process. The fault is
-    // what the caller hears.
+    // A device that fills up or fails does so in the middle of a write, and so does a process that
+    // dies. The caller receives the fault.
     static_cast<void>(base_->WriteAt(offset, bytes.substr(0, bytes.size() / 2)));
     return fault;
   }

@@ -12,7 +12,7 @@ namespace quire::io {
 namespace {
 
 constexpr uint64_t kSimPageBytes = 4096;
-constexpr uint64_t kUnitBytes = 64;  // what a torn page is torn into
+constexpr uint64_t kUnitBytes = 64;  // the pieces of a torn page
 constexpr uint64_t kGarbleOneIn = 32;
 
 uint64_t RoundUp(uint64_t size, uint64_t to) {
@@ -46,14 +46,14 @@ Fate ChooseFate(PowerLoss loss, base::Random* random) {
   return choice == 0 ? Fate::kKeep : choice == 1 ? Fate::kDrop : Fate::kTear;
 }
 
-// Takes over some of the page's 64-byte units, each whole.
+// Copies some of the page's 64-byte units, each whole.
 void Tear(char* to, const char* from, uint64_t size, base::Random* random) {
   for (uint64_t unit = 0; unit < size; unit += kUnitBytes) {
     if (random->OneIn(2)) std::memcpy(to + unit, from + unit, std::min(kUnitBytes, size - unit));
   }
 }
 
-// Makes noise of the bytes that differ: what was synced beside them is not the device's to lose.
+// Overwrites the bytes that differ with noise. The device may not lose bytes that were synced.
 void Garble(char* to, const char* from, uint64_t size, base::Random* random) {
   for (uint64_t i = 0; i < size; ++i) {
     if (to[i] != from[i]) to[i] = static_cast<char>(random->Next());
@@ -136,7 +136,7 @@ void SimContent::MarkStored(uint64_t offset, uint64_t size) {
   forgotten_.erase(forgotten_.lower_bound(PageOf(offset)), forgotten_.lower_bound(offset + size));
 }
 
-// Whether the page at `begin` is taken for clean, though the device lacks it.
+// Returns whether the page at `begin` counts as clean, though the device lacks it.
 bool SimContent::IsForgotten(uint64_t begin) {
   const auto found = forgotten_.find(begin);
   if (found == forgotten_.end()) return false;

@@ -65,7 +65,7 @@ class SimFile : public File, public SyncFailure {
     return Status();
   }
 
-  // The zeros are there; the room stays taken.
+  // Stores the zeros; the room stays taken.
   Status Deallocate(uint64_t offset, uint64_t size) override {
     const Guard guard(state_->mutex);
     QUIRE_RETURN_IF_ERROR(CheckWritable("give back room of"));
@@ -91,7 +91,7 @@ class SimFile : public File, public SyncFailure {
     if (state_->CheckHandle(incarnation_).ok()) node_->content.FailSync(offset, size);
   }
 
-  // What was not synced survives by chance as it is.
+  // Does nothing: bytes that were not synced survive by chance anyway.
   void StartWriteBack(uint64_t /*offset*/, uint64_t /*size*/) override {}
 
   Result<uint64_t> Size() const override {
@@ -143,7 +143,7 @@ class SimMappedFile : public MappedFile, public SyncFailure {
   const std::string& path() const override { return path_; }
 
  protected:
-  // The room is that of the file's size.
+  // Does nothing: the file has room for its size.
   Status SetAside(uint64_t /*begin*/, uint64_t /*end*/) override {
     const Guard guard(state_->mutex);
     return state_->CheckHandle(incarnation_);
@@ -176,7 +176,7 @@ class SimMappedFile : public MappedFile, public SyncFailure {
   const std::shared_ptr<SimBuffer> buffer_;  // the file's own until a crash, dead memory after it
 };
 
-// Who has a lock, as its file says.
+// Returns the holder of a lock from the content of its file.
 std::string HolderIn(const SimContent& content) {
   std::string text(content.size(), '\0');
   content.Read(0, text.size(), text.data());
@@ -257,7 +257,7 @@ class SimFs : public SimFileSystem {
   }
 
  private:
-  // An empty file under the place's name; a step.
+  // Makes an empty file under the place's name; this is a step.
   SimNodePtr Create(const SimPlace& place) {
     auto node = std::make_shared<SimNode>(false);
     place.directory->Change({"", place.name, node});
@@ -372,7 +372,7 @@ Status SimFs::CheckDirectory(const std::string& path) {
                     : ErrnoStatus(ENOENT, "open the directory", path);
 }
 
-// It has one user.
+// The simulated machine has one user.
 Result<uint32_t> SimFs::SoleWriter(const std::string& path) {
   const Guard guard(state_.mutex);
   QUIRE_RETURN_IF_ERROR(state_.CheckAlive());
@@ -438,11 +438,11 @@ Result<std::unique_ptr<FileLock>> SimFs::Lock(const std::string& path,
     return LockedStatus(path, kReadingHolder);
   if (!state_.locked.insert(place.node.get()).second)
     return LockedStatus(path, HolderIn(content));
-  bool held = false;  // false where there is no memory for what lets go of it
+  bool held = false;  // stays false if the lock cannot be allocated
   const base::ScopeExit undo([&] {
     if (!held) state_.locked.erase(place.node.get());
   });
-  // On a full device the lock counts all the same, without its text.
+  // On a full device the lock is valid, too, without its text.
   if (state_.Resize(place.node.get(), holder.size(), path).ok()) content.Write(0, holder);
   auto lock = std::make_unique<SimFileLock>(&state_, place.node, false);
   held = true;

@@ -18,7 +18,7 @@
 namespace quire::io::sim_file_system_test {
 namespace {
 
-constexpr int kSeeds = 300;  // enough that every fate of a page is seen
+constexpr int kSeeds = 300;  // enough for every fate of a page
 
 class SimFileSystemTest : public ::testing::Test {
  protected:
@@ -27,7 +27,7 @@ class SimFileSystemTest : public ::testing::Test {
     EXPECT_TRUE(file.ok()) << file.status().ToString();
     return std::move(file).value();
   }
-  // A file whose contents and name are durable.
+  // Makes a file whose contents and name are durable.
   void CreateDurable(const std::string& path, Slice bytes) {
     auto file = Create(path);
     EXPECT_TRUE(file->WriteAt(0, bytes).ok());
@@ -39,7 +39,7 @@ class SimFileSystemTest : public ::testing::Test {
     return bytes.ok() ? *bytes : bytes.status().ToString();
   }
   bool Exists(const std::string& path) { return *fs().Exists(path); }
-  // A fresh machine, for tests that try many seeds.
+  // Starts a fresh machine, for tests that try many seeds.
   void Fresh() { fs_ = NewSimFileSystem(); }
   SimFileSystem& fs() { return *fs_; }
 
@@ -349,7 +349,7 @@ TEST_F(SimFileSystemTest, TheWriteUnderWayAtTheCrashMayLeaveAPart) {
       EXPECT_FALSE(file->WriteAt(10, "01234567").ok());
     }
     std::memcpy((*map)->data() + 10, "01234567", 8);
-    (*map)->Stored(10, 8);  // in every other run the second, which leaves nothing
+    (*map)->Stored(10, 8);  // after a WriteAt this is the second write, which leaves nothing
     fs().Restart(CrashKind::kProcess, static_cast<uint64_t>(seed));
     for (const char* path : {"/f", "/m"}) {
       const std::string bytes = Contents(path);
@@ -368,8 +368,8 @@ TEST_F(SimFileSystemTest, TheWriteUnderWayAtTheCrashMayLeaveAPart) {
   EXPECT_EQ(stored.size(), 9u);
 }
 
-// A program does not see a call fail because the machine goes down, and then write: what it does
-// instead of that call must not be found.
+// A program does not see a call fail because the machine goes down, and then write: no write that
+// it makes after that call may be found.
 TEST_F(SimFileSystemTest, NoWriteOfAThreadWasUnderWayBehindAnotherCallThatFailed) {
   const std::function<Status()> others[] = {
       [this] { return fs().Open("/f", FileOpenMode::kRead).status(); },
@@ -636,8 +636,8 @@ TEST_F(FaultFileSystemTest, ADeadProcessChangesNothing) {
   EXPECT_EQ(*ReadFile(*sim_, "/f", 100), "before");
 }
 
-// A page of a file and one of a mapping that could not be synced, and what was stored to them since
-// in the life of another process.
+// A page of a file and a page of a mapping that could not be synced, and stores to them since then
+// by another process.
 class FailedSyncTest : public FaultFileSystemTest {
  protected:
   static constexpr uint64_t kPage = 4096;
@@ -662,7 +662,7 @@ class FailedSyncTest : public FaultFileSystemTest {
     }
     sim_->Restart(CrashKind::kProcess, 1);
   }
-  // The first bytes of the two pages.
+  // Returns the first bytes of the two pages.
   std::string Pages() {
     const Result<std::string> bytes = ReadFile(*sim_, "/f", 1 << 20);
     return bytes.ok() ? std::string{(*bytes)[0], (*bytes)[kPage]} : bytes.status().ToString();
@@ -671,7 +671,7 @@ class FailedSyncTest : public FaultFileSystemTest {
     const auto file = sim_->Open("/f", FileOpenMode::kReadWrite);
     ASSERT_TRUE((*file)->Sync().ok());
   }
-  // "x" for each of the two pages that some loss of power takes.
+  // Returns "x" for each of the two pages that some loss of power takes.
   std::string LostOf(bool mapped, Code code, const std::function<void()>& between) {
     std::string lost = "..";
     for (uint64_t seed = 1; seed <= uint64_t{kSeeds}; ++seed) {

@@ -73,7 +73,8 @@ void SimState::Restart(CrashKind kind, uint64_t seed) {
   if (!crashed) Crash();
   ApplyInFlight(&random);
   if (kind == CrashKind::kPower) {
-    // All kept and all dropped are rare by page-wise chance, and the likeliest in life.
+    // Chance for each page seldom keeps all or drops all, which are the likeliest outcomes in
+    // reality.
     const uint64_t choice = random.Below(8);
     root->LosePower(choice == 0   ? PowerLoss::kKeepAll
                     : choice == 1 ? PowerLoss::kDropAll

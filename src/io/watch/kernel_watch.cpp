@@ -1,6 +1,6 @@
-// PageWatch by userfaultfd: the kernel lifts the protection of a page that is written to, by itself
-// and inside system calls, too; which pages lost it is in the page table, where PAGEMAP_SCAN finds
-// it and protects the page anew in one step.
+// PageWatch by userfaultfd. At a write to a page the kernel lifts its protection, by itself and
+// inside system calls, too. The page table records which pages lost it; PAGEMAP_SCAN finds them
+// there and protects them again in one step.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
@@ -54,14 +54,14 @@ struct ScanArguments {
 };
 constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
 
-constexpr int kTriesMax = 100;  // of calls that end early where other threads map memory
+constexpr int kTriesMax = 100;  // of calls that end early because other threads map memory
 
 Status Unsupported(const std::string& what) {
   return Status(Code::kUnsupported, what + ": " + ErrnoText(errno));
 }
 
-// What all watches of a process share, open as long as one of them lives. A child of fork has its
-// parent's: these act on the memory of the parent, and must not be used.
+// Descriptors that all watches of a process share, open as long as one of them lives. A child of
+// fork inherits its parent's; these act on the memory of the parent, and must not be used.
 struct Descriptors {
   uint32_t generation = 0;  // of the process that opened them
   std::shared_ptr<const FileDescriptor> faults;
@@ -111,7 +111,7 @@ class KernelWatch : public PageWatch {
   ~KernelWatch() override {
     if (!registered_ || open_.generation != base::ForkGeneration()) return;
     uffdio_range range = {begin_, bytes_};
-    Retry(UFFDIO_UNREGISTER, &range);  // else the end of the memory ends it
+    Retry(UFFDIO_UNREGISTER, &range);  // if it fails, unmapping the memory ends it
   }
 
   Status Start() {

@@ -41,7 +41,7 @@ Result<std::unique_ptr<PageWatch>> NewUntested(WatchKind kind, char* memory, uin
                                     : NewProtectWatch(memory, pages);
 }
 
-// Has a system call write one byte.
+// Lets a system call write one byte.
 bool ReadInto(char* to) {
   const auto [from, into] = FileDescriptor::Pipe();
   const char byte = 1;
@@ -63,7 +63,7 @@ Status ExpectCollected(PageWatch& watch, const std::vector<uint64_t>& pages,
   return seen == pages ? Status() : Unseen(what);
 }
 
-// That stores are seen, once; that what a system call writes is; that nothing else is.
+// Tests that stores are seen once, that writes of system calls are seen, and that nothing else is.
 Status TestSeeing(WatchKind kind, PageWatch& watch, char* memory) {
   volatile char* const stored = memory;
   QUIRE_RETURN_IF_ERROR(ExpectCollected(watch, {}, "a page without a store"));
@@ -77,7 +77,8 @@ Status TestSeeing(WatchKind kind, PageWatch& watch, char* memory) {
   return ExpectCollected(watch, {3}, "what a system call wrote");
 }
 
-// [ns] per page: the least of some rounds, for others take the processor from us.
+// Returns the time per page [ns]: the least of some rounds, because other programs take the
+// processor.
 Result<uint64_t> MeasureFirstStore(PageWatch& watch, char* memory) {
   uint64_t least = UINT64_MAX;
   std::vector<PageRun> written;
@@ -112,8 +113,8 @@ const Result<uint64_t>& Tested(WatchKind kind) {
 
 }  // namespace
 
-// Pages that no other watch may have. A child of fork keeps what its parent's watches had taken:
-// there nobody can watch these pages.
+// Pages that no other watch may have. A child of fork inherits what its parent's watches had taken:
+// there these pages cannot be watched.
 class PagesTaken {
  public:
   static Result<std::unique_ptr<PagesTaken>> Take(const char* memory, uint64_t pages) {

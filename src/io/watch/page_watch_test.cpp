@@ -66,7 +66,7 @@ TEST_P(PageWatchTest, ReportsEachWrittenPageOnce) {
   EXPECT_EQ(Collected(*watch), Pages{8});
 }
 
-// Each Collect forgets what it tells: a second watch would never hear of it.
+// Each Collect forgets the pages that it reports, so that a second watch would never see them.
 TEST_P(PageWatchTest, APageIsWatchedByOneWatchAtATime) {
   const PageMemory memory = NewMemory(10);
   const auto new_watch = [&](WatchKind kind, uint64_t first, uint64_t pages) {
@@ -121,8 +121,8 @@ TEST_P(PageWatchTest, LosesNothingThatThreadsWriteWhilePagesAreCollected) {
   constexpr int kThreads = 2;
   const PageMemory memory = NewMemory(kPages);
   const auto watch = NewWatch(GetParam(), memory);
-  // Each thread counts in its own half of the pages; the last count of all must have been collected
-  // after it was stored: so a copy that is taken of the pages that are told ends equal.
+  // Each thread counts in its own half of the pages. The last count of each must be collected after
+  // it was stored, so that a copy of the reported pages ends equal.
   std::string copy(memory.data(), memory.bytes());
   std::vector<PageRun> runs;
   const auto take = [&] {

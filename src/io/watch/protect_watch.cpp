@@ -15,7 +15,7 @@ namespace {
 constinit FaultHandler segmentation_fault;
 
 ProtectedTable& TheTable() {
-  static ProtectedTable& table = *new ProtectedTable;  // the handler outlives all that has an end
+  static ProtectedTable& table = *new ProtectedTable;  // never destroyed: the handler may need it
   return table;
 }
 

@@ -1,4 +1,4 @@
-// Pages that are protected, and the handler of SIGSEGV among others.
+// Protected pages, and Quire's handler of SIGSEGV among other handlers.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -35,14 +35,14 @@ TEST(ProtectWatch, GivesUpBeforeTheLimitOnMappings) {
   const PageMemory memory = NewMemory(kPages);
   auto watch = NewWatch(WatchKind::kProtect, memory);
   std::vector<PageRun> runs;
-  // Two thirds of what the usual limit has room for are too many already.
+  // Two thirds of the usual limit are too many already.
   for (uint64_t page = 0; page < kPages / 2; page += 2) Store(memory, page);
   EXPECT_EQ(watch->Collect(&runs).code(), Code::kNoSpace);
   for (uint64_t page = kPages / 2; page < kPages; page += 2) Store(memory, page);
   EXPECT_EQ(watch->Collect(&runs).code(), Code::kNoSpace);
   EXPECT_TRUE(AllocatePages(1).ok());
   watch.reset();
-  // The room is there again.
+  // The mappings are free again.
   watch = NewWatch(WatchKind::kProtect, memory);
   for (uint64_t page = 0; page < kPages; page += 20) Store(memory, page);
   EXPECT_EQ(Collected(*watch).size(), kPages / 20);
@@ -65,7 +65,7 @@ TEST(ProtectWatch, WorksOnAStackOfTheProgramsForSignals) {
   EXPECT_EQ(Collected(*watch), Pages{2});
 }
 
-// What is installed in these is their own: each runs in a process of its own.
+// These tests install handlers of their own, so each runs in a process of its own.
 class ProtectWatchDeathTest : public ::testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

@@ -17,13 +17,14 @@ namespace {
 
 constexpr uint64_t kPagesPerWord = 64;
 constexpr int64_t kUsualMappingsMax = 65530;
-// One call for a whole range costs as much as one for each run, where so many pages come on a run.
+// If the runs have this many pages on average, one call for the whole range costs as much as one
+// call for each run.
 constexpr uint64_t kPagesPerCall = 32;
 
 int64_t RunsMax() {
   const int64_t mappings =
       std::strtoll(ReadProcFile("/proc/sys/vm/max_map_count").c_str(), nullptr, 10);
-  // A run is two mappings: its own, and what is read-only behind it.
+  // A run takes two mappings: its own, and the read-only pages behind it.
   return (mappings > 0 ? std::min(mappings, kUsualMappingsMax) : kUsualMappingsMax) / 4;
 }
 
@@ -86,14 +87,15 @@ bool ProtectedPages::GiveUp() {
   return OpenAll();
 }
 
-// What opening a page makes of the runs beside it: one more, one longer, or two joined.
+// Returns the change in the number of runs when a page is opened: one more, none if a run grows, or
+// one less if two are joined.
 int64_t ProtectedPages::RunsMadeBy(uint64_t page) const {
   if (IsNoted(page)) return 0;
   return 1 - (page > 0 && IsNoted(page - 1) ? 1 : 0) - (IsNoted(page + 1) ? 1 : 0);
 }
 
-// First the page, then the note: a note that TakeWritten takes is of a page that it protects, so
-// that no page stays open without a note.
+// Opens the page first, and then notes it. TakeWritten protects the page of each note that it
+// takes, so that no page stays open without a note.
 bool ProtectedPages::Open(uintptr_t address) {
   const uint64_t page = (address - begin_) / PageBytes();
   const int64_t runs = RunsMadeBy(page);

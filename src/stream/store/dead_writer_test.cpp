@@ -1,6 +1,6 @@
-// What readers return for a stream whose writer has ended or died: while another program tends the
-// stream, on a full device, and if they were open before. And what a reader that is short of
-// descriptors or memory returns for a living writer.
+// The calls of readers of a stream whose writer has ended or died: while another program tends the
+// stream, on a full device, and if they were open before. And the calls of a reader that is short
+// of descriptors or memory, while the writer lives.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -86,7 +86,7 @@ TEST(LostPower, ASnapshotThatWasKeptAndLostIsNotAnotherOne) {
 // the opening of a third writer the power fails: the synced head must not be overwritten meanwhile.
 class KilledTwice {
  public:
-  // Syncs one version. Of the others, some move the head, and some are stored where the head was.
+  // Syncs one version. Some of the others move the head, and some are stored where the head was.
   explicit KilledTwice(uint64_t puts) {
     auto writer = machine_.Write(SmallLog(kLogBytes));
     EXPECT_OK(writer.status());

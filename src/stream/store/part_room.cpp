@@ -29,10 +29,9 @@ uint64_t WholeBytes(const std::vector<PendingVersion>& items) {
 }  // namespace
 
 // Finds which of an object's versions, newest first, the policy keeps, including those on which
-// kept deltas rest. Of the versions older than the last needed one, `refs` may contain only the
-// newest. `superseded`: a whole version is about to follow. An older version never counts as
-// younger than a newer one: if the clock was set back, the times of earlier versions lie in the
-// future for long.
+// kept deltas rest. Behind the last needed version `refs` may contain only the next older one.
+// `superseded`: a whole version is about to follow. An older version never counts as younger than a
+// newer one: if the clock was set back, the times of earlier versions lie in the future for long.
 Status Part::Needed(uint32_t slot, bool superseded, std::vector<VersionRef>* refs,
                     std::vector<bool>* needed) const {
   const uint64_t now_ns = options_.keep_ms == 0 ? 0 : io::UnixTimeNs();

@@ -180,7 +180,7 @@ constexpr Kind kKinds[] = {{"writes", Writes, Writer::kThere},
                            {"looks", Looks, Writer::kDead},
                            {"tends", Tends, Writer::kDead}};
 
-// What another thread does meanwhile.
+// The work of another thread meanwhile.
 struct Action {
   const char* name;
   enum { kWithWriter, kWithoutWriter, kAlways } when;
