@@ -1,15 +1,15 @@
-// Takes one checkpoint after another until somebody kills it, or brings the newest one back.
+// Takes one checkpoint after another until it is killed, or restarts from the newest one.
 //
 //   checkpoint_program run REPOSITORY CHECKPOINTS TOLD
 //   checkpoint_program restart REPOSITORY CHECKPOINTS
 //
-// run works in rounds. In each every pair gets a value of this round; behind a barrier a checkpoint
-// is begun, and the next round is written meanwhile. Rank 0 appends "barrier <round>" and
-// "complete <round>" to TOLD/told, each when it was told so itself; each rank writes its process
-// id to TOLD/pid-<rank> when it begins. First all pairs are looked up: a round that is older than
-// the last barrier is a failure. restart, into an empty repository, checks that all pairs are of
-// one round, and prints "round <round>". Exit status: 3 where a pair is lost, 4 where a call
-// failed.
+// run first looks up all pairs: a round that is older than the last barrier is a failure. Then it
+// works in rounds. In each round every pair gets a value of this round; after a barrier a
+// checkpoint begins, and the next round is written meanwhile. Rank 0 appends "barrier <round>" and
+// "complete <round>" to TOLD/told when the barrier or the checkpoint has returned; each rank writes
+// its process id to TOLD/pid-<rank> when it begins. restart, into an empty repository, checks that
+// all pairs are of one round, and prints "round <round>". Exit status: 3 if a pair is lost, 4 if a
+// call failed.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ std::string KeyOf(int i) {
   return "key " + std::to_string(i);
 }
 
-// Some 6 MB in all.
+// Values of about 6 MB in all.
 std::string ValueOf(int i, int round) {
   const std::string said = std::to_string(round) + " of " + KeyOf(i) + " ";
   return said + std::string(i % 10 == 0 ? 30'000 : 2'000, static_cast<char>('a' + round % 26));
@@ -92,8 +92,8 @@ class Program {
     return last;
   }
 
-  // Of all ranks together: the oldest and the newest round. False where a pair of this rank's
-  // share is older than `wanted`, or no value of it.
+  // Finds the oldest and the newest round of all ranks together. Returns false if a pair of this
+  // rank's share is older than `wanted`, or has no value of a round.
   bool LookUp(quire::Database& db, int wanted) {
     int rounds[2] = {wanted == 0 ? 1 << 30 : wanted, 0};
     bool good = true;
@@ -128,7 +128,7 @@ class Program {
     if (rank_ == 0) told_ << what << " " << round << std::endl;
   }
 
-  // Until a call fails, or for ever.
+  // Takes checkpoints until a call fails, or for ever.
   quire::Status TakeCheckpoints(quire::Database& db, const char* path) {
     int round = newest_ + 1;
     QUIRE_RETURN_IF_ERROR(Put(db, round));
@@ -163,7 +163,7 @@ int main(int argc, char** argv) {
   Program program(rank, size);
   const int result = run ? program.Run(argv + 1) : program.Restart(argv + 1);
   std::fflush(stdout);
-  // With a dead rank MPI_Finalize would wait for ever.
+  // After the death of a rank MPI_Finalize would wait for ever.
   if (result != 0) std::_Exit(result);
   return quire::test::FinishMpi(result);
 }

@@ -1,13 +1,15 @@
-// Writes to a database until somebody kills it, and keeps outside of the database what it was told.
+// Writes to a database until it is killed, and records the outcome of each call outside of the
+// database, in the oracle.
 //
 //   kill_program REPOSITORY ORACLE_DIRECTORY MODE [TIMEOUT_MS]
 //
-// MODE is sequential, relaxed (a fence after every few writes) or verify (no writing). First all
-// that the oracle holds is looked up: anything but what was acknowledged last, or what was begun
-// after it, is a failure (exit status 3). Each rank appends to ORACLE_DIRECTORY/rank-<r> one record
-// when it begins a write and one when that is acknowledged, each by one write(2) that survives its
-// death, and writes its process id to ORACLE_DIRECTORY/pid-<r> when it begins to write pairs. Other
-// failures: exit status 4, with the code's name and the time it took on standard output.
+// MODE is sequential, relaxed (a fence after every few writes) or verify (no writing). First the
+// program looks up all keys of the oracle: each must show the write that was acknowledged last, or
+// one that was begun after it; anything else is a failure (exit status 3). Each rank appends to
+// ORACLE_DIRECTORY/rank-<r> one record when it begins a write and one when the write is
+// acknowledged, each by one write(2) that survives its death. It writes its process id to
+// ORACLE_DIRECTORY/pid-<r> when it begins to write pairs. Other failures: exit status 4, with the
+// code's name and the time that the call took on standard output.
 #include <fcntl.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -28,12 +30,12 @@ namespace {
 
 constexpr int kKeysPerRank = 400;
 constexpr uint32_t kNoKey = kKeysPerRank;
-// Every so manieth key is deleted now and then.
+// One of so many keys is deleted now and then.
 constexpr uint32_t kDeletedKeys = 4;
 constexpr int kExitLost = 3;
 constexpr int kExitFailed = 4;
 
-// Of key number `key` the write number `number`: a put or a delete that was begun or acknowledged.
+// Write number `number` to key number `key`: a put or a delete that was begun or acknowledged.
 struct Told {
   uint32_t key;
   uint8_t is_delete;
@@ -42,7 +44,7 @@ struct Told {
   uint64_t number;
 };
 
-// What a key may be found as: its last acknowledged write, or one that was begun after it.
+// The writes that a key may show: the last acknowledged one, or one that was begun after it.
 struct Expected {
   Told last = {0, 1, 0, 0, 0};
   std::vector<Told> begun;
@@ -55,7 +57,7 @@ struct Expected {
     last = told;
     std::erase_if(begun, [&](const Told& other) { return other.number <= told.number; });
   }
-  // The write that an absent key, or a value with that number, shows; null: none that may be seen.
+  // Returns the write that an absent key, or a value with that number, shows; null: no allowed one.
   const Told* Find(bool is_absent, uint64_t number) const {
     const auto shows = [&](const Told& told) {
       return is_absent ? told.is_delete != 0 : told.is_delete == 0 && told.number == number;
@@ -70,7 +72,8 @@ std::string KeyName(int rank, uint32_t key) {
   return "rank " + std::to_string(rank) + " key " + std::to_string(key);
 }
 
-// A value says what it is, in every byte, and is now and then large enough to lie apart.
+// Returns a value that identifies its write in every byte, and is now and then large enough to be
+// stored apart from its key.
 std::string ValueOf(int rank, uint32_t key, uint64_t number) {
   std::string value = std::to_string(number) + " " + KeyName(rank, key) + " ";
   const size_t size = value.size() + (number % 7 == 0 ? 2000 : number % 60);
@@ -83,8 +86,8 @@ class Program {
   Program(std::string oracle, int rank, quire::Database* db)
       : oracle_(std::move(oracle)), rank_(rank), db_(db) {}
 
-  // The number of keys that are not what they may be; each is named. What was found is what must
-  // be found from now on: the oracle is written anew with it.
+  // Returns the number of keys that show no allowed write, and names each. The writes that were
+  // found must be found from now on: the oracle is rewritten with them.
   int Verify() {
     std::map<uint32_t, Expected> keys;
     std::ifstream file(path_, std::ios::binary);
@@ -101,7 +104,7 @@ class Program {
       lost += VerifyKey(key, expected, &found) ? 0 : 1;
       found_file.write(reinterpret_cast<const char*>(&found), sizeof found);
     }
-    // No number is given twice, also not that of a write that was begun and is not found.
+    // No number is used twice, not even that of a write that was begun and is not found.
     const Told last = {kNoKey, 1, 0, 0, next_number_};
     found_file.write(reinterpret_cast<const char*>(&last), sizeof last);
     found_file.close();
@@ -111,7 +114,7 @@ class Program {
     return lost;
   }
 
-  // Until a call fails, or for ever.
+  // Writes until a call fails, or for ever.
   quire::Status Write(bool sequential) {
     log_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (log_ < 0) return quire::Status(quire::Code::kIo, "cannot open " + path_);
@@ -158,8 +161,8 @@ class Program {
     const std::string name = KeyName(rank_, key);
     QUIRE_RETURN_IF_ERROR(is_delete ? db_->Delete(name)
                                     : db_->Put(name, ValueOf(rank_, key, told.number)));
-    // What is relaxed and remote is told after the fence; what is local now, in the order of the
-    // writes of its key.
+    // A relaxed write to a remote key is noted after the fence; one to a local key is noted now, in
+    // the order of the writes of its key.
     if (sequential || db_->Owner(name) == rank_) {
       Tell(told);
     } else {
@@ -234,7 +237,7 @@ int main(int argc, char** argv) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const int result = Run(rank, argv, argc > 4 ? std::atoi(argv[4]) : 0);
-  // With a dead rank MPI_Finalize would wait for ever.
+  // After the death of a rank MPI_Finalize would wait for ever.
   if (result != 0) std::_Exit(result);
   MPI_Finalize();
   return 0;

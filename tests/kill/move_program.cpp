@@ -1,15 +1,15 @@
-// The program that move_test.py kills, and that looks afterwards, on another node or in a copy,
-// whether anything acknowledged is lost.
+// The program that move_test.py kills. Afterwards it checks, on another node or in a copy, whether
+// anything acknowledged is lost.
 //
 //   move_program write PLACE TOLD THREADS
 //   move_program check PLACE TOLD THREADS
 //
 // write has THREADS threads write to one database, one thread commit to a stream, and one write
 // epochs of a dataset, until it is killed or there is no room any more. Then it reads some of what
-// it wrote, on the full device, and waits to be killed. What was acknowledged is
-// counted in the file TOLD, one word for each thread, by a store to a mapping: it survives the
-// process. check compares, and says one line. Exit status: 3 where something acknowledged is lost,
-// half there, or back after it was deleted; 4 where a call failed.
+// it wrote, on the full device, and waits to be killed. It counts acknowledged calls in the file
+// TOLD, one word for each thread, by stores to a mapping, which survive the process. check compares
+// the contents with these counts, and prints one line. Exit status: 3 if something acknowledged is
+// lost, half present, or back after its deletion; 4 if a call failed.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ constexpr size_t kStreamTold = kTold - 1;
 constexpr size_t kDatasetTold = kTold - 2;
 constexpr uint64_t kObjectBytes = 20'000;
 constexpr uint64_t kPairsOfEpoch = 200;
-// Of the writes of a thread, taken by their number: a batch, and a delete of the one before.
+// Some writes of a thread, by their number, are batches, or deletes of the key before.
 constexpr uint64_t kBatchEvery = 5;
 constexpr uint64_t kReadsOfAFullDevice = 100;
 constexpr uint64_t kDeleteEvery = 7;
@@ -61,7 +61,7 @@ std::string KeyOf(int thread, uint64_t number) {
   return "thread " + std::to_string(thread) + " write " + std::to_string(number);
 }
 
-// Of many sizes; one in a hundred lies apart from its key.
+// Returns values of many sizes; one in a hundred is stored apart from its key.
 std::string ValueOf(int thread, uint64_t number) {
   const uint64_t more = number % 100 == 0 ? 9000 : (number * 37) % 900;
   return KeyOf(thread, number) + std::string(more, static_cast<char>('a' + number % 26));
@@ -70,7 +70,8 @@ std::string ValueOf(int thread, uint64_t number) {
 bool IsBatch(uint64_t number) { return number % kBatchEvery == 0; }
 bool IsDelete(uint64_t number) { return !IsBatch(number) && number % kDeleteEvery == 0; }
 
-// Write number `number` of a thread: a put, a batch of two puts, or a delete of what the last put.
+// Makes write number `number` of a thread: a put, a batch of two puts, or a delete of the pair that
+// the last put wrote.
 Status WriteOne(quire::Database& db, int thread, uint64_t number) {
   const std::string key = KeyOf(thread, number);
   if (IsDelete(number)) return db.Delete(KeyOf(thread, number - 1));
@@ -88,7 +89,8 @@ Result<std::unique_ptr<quire::Database>> OpenDatabase(quire::Context& context) {
   return context.Open("moved", options);
 }
 
-// Whether it failed for want of room, which ends the writing. Any other failure ends the program.
+// Returns whether the call failed for lack of room, which ends the writing. Any other failure ends
+// the program.
 bool Ended(const char* what, const Status& status) {
   if (status.ok()) return false;
   std::printf("%s: %s\n", what, status.ToString().c_str());
@@ -104,7 +106,7 @@ void WriteDatabase(quire::Database& db, int thread, Told* told) {
   }
 }
 
-// Its log has the size that it has: it goes on until the others find no room.
+// The stream's log has a fixed size, so it goes on until the other writers find no room.
 void WriteStream(const std::string& place, Told* told, const std::atomic<bool>& full) {
   quire::StreamOptions options;
   options.log_bytes = 4 << 20;
@@ -129,8 +131,8 @@ Status WriteEpoch(quire::DatasetWriter& writer, uint64_t epoch) {
   return writer.EndEpoch();
 }
 
-// Epochs are small and synced: on a full device they would go on for minutes, in the blocks that
-// its files have already.
+// Epochs are small and synced. On a full device they could go on for minutes, in blocks that their
+// files have already, so their number is limited then.
 void WriteDataset(quire::Context& context, Told* told, const std::atomic<bool>& database_full) {
   auto writer = quire::DatasetWriter::Open(context, "steps");
   if (Ended("dataset", writer.status())) return;
@@ -149,8 +151,8 @@ void Lost(const std::string& what) {
   if (++lost <= 10) std::printf("LOST %s\n", what.c_str());
 }
 
-// Reads from a device without room, on which writes have failed: from all parts of what the
-// threads put. Reads are no writes, so all that was acknowledged is found.
+// Reads from a full device, on which writes have failed: pairs from all parts of what the threads
+// put. Reads need no room, so everything that was acknowledged is found.
 void ReadSome(quire::Database& db, const Told* told, int threads) {
   const uint64_t of_each = kReadsOfAFullDevice / static_cast<uint64_t>(threads) + 1;
   for (int thread = 0; thread < threads; ++thread) {
@@ -193,7 +195,7 @@ int Write(const std::string& place, Told* told, int threads) {
   while (true) ::pause();  // the test kills it
 }
 
-// Of a write that was begun and not acknowledged both outcomes are right.
+// If a write was begun and not acknowledged, both outcomes are right.
 void CheckThread(quire::Database& db, int thread, uint64_t acknowledged) {
   for (uint64_t number = 1; number <= acknowledged; ++number) {
     if (IsDelete(number)) continue;

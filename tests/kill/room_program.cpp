@@ -3,10 +3,10 @@
 //
 //   room_program PLACE
 //
-// PLACE is a directory of a small file system of its own. A file that is read ahead lies in memory
-// in pieces of many pages, also beyond the room: one that lies across its end must not raise SIGBUS
-// when a page of it is stored to. Exit status: 4 where a call failed otherwise than for want of
-// room.
+// PLACE is a directory of a small file system of its own. If a file is read ahead, the kernel has
+// pieces of many pages in memory, also beyond the room. A store to a page of a piece that lies
+// across the end of the room must not raise SIGBUS. Exit status: 4 if a call failed for another
+// reason than lack of room.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -46,7 +46,7 @@ int OpenFile(const std::string& path, int flags) {
   return fd;
 }
 
-// As a reader, or a program that copies the file, does it.
+// Reads a file as a reader, or a program that copies it, does.
 void ReadAll(const std::string& path) {
   const int fd = OpenFile(path, O_RDONLY);
   static_cast<void>(::fsync(fd));
@@ -58,7 +58,7 @@ void ReadAll(const std::string& path) {
   ::close(fd);
 }
 
-// Takes all that is free. Returns the file.
+// Takes all free room. Returns the file.
 int FillDevice(const std::string& place) {
   const int fd = OpenFile(place + "/filling", O_RDWR | O_CREAT);
   off_t end = 0;
@@ -86,7 +86,7 @@ class Room {
     segment_ = std::move(*made);
   }
   uint64_t size() const { return segment_->map().room(); }
-  // False: the device has none.
+  // Returns false if the device has no room.
   bool Grow(uint64_t bytes) {
     const uint64_t end = std::min(size() + bytes, kCapacity);
     const Status grown = quire::log::GrowRoom(segment_->map(), end, kCapacity);
@@ -110,7 +110,7 @@ class Room {
   std::unique_ptr<quire::log::Segment> segment_;
 };
 
-// With `read_first` what is set aside last lies in memory already, in large pieces.
+// If `read_first`, the part that is set aside last is in memory already, in large pieces.
 void Run(const std::string& place, uint64_t odd_bytes, bool read_first) {
   const std::string path = place + "/segment";
   Room room(path);
@@ -119,7 +119,7 @@ void Run(const std::string& place, uint64_t odd_bytes, bool read_first) {
   room.Read();
   const int filling = FillDevice(place);
   room.Store();
-  // Some pages are free again, and not always a whole number of what lies in memory in one piece.
+  // Frees some pages, and not always a whole number of the pieces in memory.
   Require(::ftruncate(filling, ::lseek(filling, 0, SEEK_END) -
                                    kSparePages * static_cast<off_t>(kPageBytes)) == 0,
           "cannot give room back");

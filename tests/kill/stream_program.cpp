@@ -1,15 +1,16 @@
-// The programs that stream_kill_test.py kills. What they write and expect: stream_objects.h.
+// The programs that stream_kill_test.py kills. stream_objects.h describes what they write and
+// expect.
 //
 //   stream_program write PLACE DELTAS COMPRESSION [COUNT]
 //   stream_program read PLACE SEED
 //   stream_program check PLACE TOLD KEPT
 //
-// write commits until it is killed, or to commit COUNT, and finishes then. It says "open <number>"
-// with the newest commit that was there, "commit <number>" after each call has returned, and
-// "keep <number>" of a commit that is kept. The log is so small that it wraps every few commits.
-// read waits for versions, compares them, and holds views of them for a while, until it is killed.
-// check reads all versions there are: nothing that was told may be missing, nothing else be there.
-// Exit status: 3 where something is lost, partial or other than it must be; 4 where a call failed.
+// write commits until it is killed, or up to commit COUNT, and then finishes. It prints
+// "open <number>" with the newest commit that it found, "commit <number>" after each call has
+// returned, and "keep <number>" for a commit that is kept. The log is so small that it wraps every
+// few commits. read waits for versions, compares them, and holds views of them for a while, until
+// it is killed. check reads all versions: no reported one may be missing, and no other one present.
+// Exit status: 3 if something is lost, partial or wrong; 4 if a call failed.
 #include <unistd.h>
 
 #include <chrono>
@@ -39,7 +40,7 @@ constexpr const char* kStore = "killed";
 constexpr int kExitWrong = 3;
 constexpr int kExitFailed = 4;
 
-// In one write, so that it is said whole or not at all.
+// In one write, so that the line is printed whole or not at all.
 void Say(const std::string& what, uint64_t number) {
   const std::string line = what + " " + std::to_string(number) + "\n";
   if (::write(STDOUT_FILENO, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
@@ -98,8 +99,8 @@ class Writer {
         return Wrong("restored: " + Named(i, version, number) + " is another");
       }
     }
-    // It may have been killed before it kept this one, or between that and letting go of the one
-    // before.
+    // An earlier program may have been killed before it kept this snapshot, or before it released
+    // the one before.
     kept_ = number / kKeptEvery * kKeptEvery;
     if (number % kKeptEvery == 0) {
       QUIRE_RETURN_IF_ERROR(writer_->Keep(number));
@@ -157,7 +158,7 @@ class Reader {
  public:
   Reader(const std::string& place, uint64_t seed) : place_(place), random_(seed) {}
 
-  // Until something is wrong, or for ever.
+  // Reads until something is wrong, or for ever.
   Status Run() {
     while (true) {
       const Status status = ReadWhileItIsThere();
@@ -165,7 +166,7 @@ class Reader {
       if (code != Code::kNotFound && code != Code::kPeerFailed && code != Code::kTimedOut) {
         return status;
       }
-      // The writer has been killed, and another comes.
+      // The writer was killed, and another one will come.
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
@@ -177,12 +178,12 @@ class Reader {
     while (true) {
       QUIRE_ASSIGN_OR_RETURN(number, reader->Wait(number, 1000));
       const Status read = ReadOne(*reader, number);
-      if (!read.ok() && read.code() != Code::kNotFound) return read;  // not found: collected
+      if (!read.ok() && read.code() != Code::kNotFound) return read;  // kNotFound: collected
       if (read.ok()) Say("read", number);
     }
   }
 
-  // All objects as they were at one commit, held together for a while.
+  // Reads all objects as they were at one commit, and holds them together for a while.
   Status ReadOne(StreamReader& reader, uint64_t number) {
     std::vector<std::unique_ptr<quire::StreamView>> views;
     for (size_t i = 0; i < kObjects; ++i) {
@@ -212,7 +213,7 @@ class Reader {
 
 class Checker {
  public:
-  // `told`: the newest commit of which the writer said that it was made; one more may be there.
+  // `told`: the newest commit that the writer reported; one more may be present.
   Status Run(const std::string& place, uint64_t told, uint64_t kept) {
     Result<std::unique_ptr<StreamReader>> reader = StreamReader::Open(place, kStore, 0);
     if (!reader.ok() && reader.status().code() == Code::kNotFound && told == 0) {
@@ -242,7 +243,7 @@ class Checker {
     uint64_t expected = newest;
     for (const quire::StreamVersion& version : *versions) {
       const std::string name = Named(object, version.version, version.snapshot);
-      // Without a hole, as far as they are kept.
+      // Without a hole, as far as the policy keeps versions.
       if (version.version != expected && expected + kKeep > newest) {
         return Wrong(name + " stands where " + std::to_string(expected) + " should");
       }
@@ -265,7 +266,7 @@ class Checker {
     return Status();
   }
 
-  // All objects as they were then.
+  // Checks all objects as they were at the commit.
   Status CheckAt(StreamReader& reader, uint64_t number) {
     for (size_t i = 0; i < kObjects; ++i) {
       const std::string name = Named(i, versions_.At(number, i), number);

@@ -13,11 +13,11 @@
 namespace quire::test {
 namespace {
 
-// Of each rank: pairs that are in tables from the beginning and never written again, so that every
-// read of one is a read of tables; and pairs that are overwritten all the time.
+// Each rank has cold pairs, which are in tables from the beginning and never written again, so that
+// each read of one reads tables; and hot pairs, which are overwritten all the time.
 constexpr size_t kCold = 40;
 constexpr size_t kHot = 30;
-// What has to be seen of each member, at least.
+// The least that each member must show.
 constexpr uint64_t kTableReads = 3 * kCold;
 constexpr int kRounds = 10;
 constexpr uint64_t kCompactions = 10;
@@ -78,7 +78,7 @@ uint64_t CountOf(const Database& db, const char* name) {
   return db.GetStatistics().at(name);
 }
 
-// Another rank of the group, as this one reads it.
+// Another rank of the group, as this rank reads it.
 class Member {
  public:
   Member(Database& db, int owner)
@@ -133,15 +133,15 @@ class Member {
     return Status();
   }
 
-  // The owner puts in order: what stands before this key is of the round too, acknowledged; and
-  // what stands behind it is of the round before.
+  // The owner puts in order: keys before this one have this round, too, and keys behind it have at
+  // least the round before.
   void Learn(size_t index, int round) {
     for (size_t i = 0; i < floors_.size(); ++i) {
       floors_[i] = std::max(floors_[i], i <= index ? round : round - 1);
     }
   }
 
-  // What one call asks for.
+  // Returns the keys of each call.
   std::vector<Keys> Portions(const Keys& keys) const {
     if (turn_ % 3 != 0) return {keys};
     std::vector<Keys> portions;
@@ -170,14 +170,14 @@ class Member {
   Database& db_;
   const Keys cold_;
   const Keys hot_;
-  std::vector<int> floors_;  // by hot key: the round that it is known to have
+  std::vector<int> floors_;  // by hot key: a round that it has reached
   int turn_ = 0;
   uint64_t by_memory_ = 0;
   uint64_t by_files_ = 0;
 };
 
-// Writes a round for each of this rank's walks through the members, beside the next one: so the
-// readers of other ranks, which walk at their own pace, get a share of the cores too.
+// Writes a round for each of this rank's walks through the members, beside the next walk. So the
+// readers of other ranks, which walk at their own pace, get a share of the cores, too.
 class Writer {
  public:
   Writer(Database& db, Keys hot) : db_(db), hot_(std::move(hot)), thread_([this] { Run(); }) {}
@@ -222,7 +222,8 @@ class Writer {
   std::thread thread_;
 };
 
-// Until all ranks have seen enough, or have failed: what anybody reads is being written meanwhile.
+// Reads until all ranks have seen enough or failed, so that the pairs that a rank reads are being
+// written meanwhile.
 Status ReadUntilAllHaveSeenEnough(Database& db, std::vector<Member>& members, Writer& writer) {
   const Time begin = std::chrono::steady_clock::now();
   Status result;

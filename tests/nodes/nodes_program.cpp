@@ -1,17 +1,17 @@
-// What tests/nodes/nodes_test.py runs on simulated nodes.
+// The program that tests/nodes/nodes_test.py runs on simulated nodes.
 //
-//   nodes_program where                 each rank says on which node it is, what it sees there, and
-//                                       by what Quire reaches the others
+//   nodes_program where                 each rank prints its node, what it sees there, and the
+//                                       transport by which Quire reaches the other ranks
 //   nodes_program fill REPOSITORY       makes the database "db"; each rank puts kKeys pairs
 //   nodes_program check REPOSITORY      opens it and reads all that the next rank has put
-//   nodes_program open REPOSITORY       opens it, or makes it where there is none
+//   nodes_program open REPOSITORY       opens it, or makes it if it does not exist
 //   nodes_program destroy REPOSITORY    destroys it
 //   nodes_program write REPOSITORY MS   writes until a call fails, with deadlines of MS; then waits
 //                                       to be killed
-//   nodes_program stream MIB            the first rank sends so much to the last one, by MPI
+//   nodes_program stream MIB            the first rank sends MIB to the last one, by MPI
 //
-// Each rank prints what it has to tell in one line, and appends it to said-<rank> in its node's
-// storage. Exit status: 0, or 4 where a call failed.
+// Each rank prints its result in one line, and appends it to said-<rank> in its node's storage.
+// Exit status: 0, or 4 if a call failed.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -39,8 +39,8 @@ double SecondsSince(Time begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// One write, so that the lines of several ranks do not mix. Also to the node's storage, for tests
-// that cut off the way to the launcher.
+// Prints in one write, so that the lines of several ranks do not mix. Also writes to the node's
+// storage, for tests that cut the connection to the launcher.
 void Say(int rank, const std::string& text) {
   const std::string line = "rank " + std::to_string(rank) + ": " + text + "\n";
   std::fputs(line.c_str(), stdout);
@@ -69,7 +69,7 @@ std::string NameOfHost() {
   return name;
 }
 
-// Leaves a file under each of the places, then looks at whose files are there.
+// Leaves a file in each place, then checks whose files are there.
 int Where(int rank) {
   const std::vector<std::string> places = {::getenv("QUIRE_NODES_STORAGE"),
                                            ::getenv("QUIRE_NODES_SHARED"), "/dev/shm"};
@@ -184,8 +184,9 @@ int main(int argc, char** argv) {
   }
   const auto [rank, size] = quire::test::StartMpi(&argc, &argv);
   const int result = Run(rank, size, argc, argv);
-  // A write that failed has lost a rank. MPI_Finalize would wait for that; a rank that ends without
-  // it takes the others along, who have not yet told. So it stays until it is killed.
+  // A failed write has lost a rank. MPI_Finalize would wait for that rank, and a rank that ends
+  // without it would end the others, which have not reported yet. So each rank stays until it is
+  // killed.
   while (std::strcmp(argv[1], "write") == 0) ::pause();
   return quire::test::FinishMpi(result);
 }

@@ -1,19 +1,19 @@
-// What tests/nodes/persistence_test.py runs on simulated nodes.
+// The program that tests/nodes/persistence_test.py runs on simulated nodes.
 //
 //   persistence_program put REPOSITORY ROUND         puts all pairs, with values of the round, into
-//                                                    "db", which is made where there is none
+//                                                    "db", which is made if it does not exist
 //   persistence_program checkpoint REPOSITORY PATH   opens "db" and takes a checkpoint
-//   persistence_program restart REPOSITORY PATH      brings the newest checkpoint back as "db"
-//   persistence_program in_place REPOSITORY PATH     the same, without a copy
+//   persistence_program restart REPOSITORY PATH      restarts the newest checkpoint as "db"
+//   persistence_program in_place REPOSITORY PATH     like restart, without a copy
 //   persistence_program check REPOSITORY ROUND       opens "db"; every rank reads all pairs
-//   persistence_program group REPOSITORY ROUND       the same with one storage group of all ranks
-//   persistence_program compact REPOSITORY GROUP     makes "compacted" with storage groups of so
-//                                                    many ranks: compacting_owners.h
+//   persistence_program group REPOSITORY ROUND       like check, with one storage group of all
+//   persistence_program compact REPOSITORY GROUP     makes "compacted" with storage groups of
+//                                                    GROUP ranks: compacting_owners.h
 //   persistence_program beside REPOSITORY PATH ROUND puts, takes a checkpoint, and goes on after
 //                                                    it has failed: puts the next round, and reads
 //
-// Each rank prints what it has to tell in one line. Exit status: 0, or 4 where a call failed; of
-// beside: where the checkpoint failed and all else did not.
+// Each rank prints its result in one line. Exit status: 0, or 4 if a call failed; of beside: if the
+// checkpoint failed and all other calls succeeded.
 #include <mpi.h>
 
 #include <cstdio>
@@ -37,7 +37,7 @@ void Say(int rank, const std::string& text) {
   std::fflush(stdout);
 }
 
-// Some 1 MB in all.
+// Values of about 1 MB in all.
 std::string ValueOf(int i, int round) {
   return std::to_string(round) + " of " + std::to_string(i) +
          std::string(i % 10 == 0 ? 20'000 : 500, static_cast<char>('a' + round % 26));
@@ -115,7 +115,7 @@ class Program {
     for (const int next : {round, round + 1}) {
       const quire::Status put = next == round ? quire::Status() : Put(db, next);
       const quire::Status checked = put.ok() ? Check(db, next) : put;
-      // Other than what a checkpoint fails with.
+      // Any code but that of the failed checkpoint.
       if (!checked.ok()) return quire::Status(quire::Code::kUnsupported, checked.ToString());
     }
     return checkpointed;

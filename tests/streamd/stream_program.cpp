@@ -1,19 +1,19 @@
 // Writes and reads streams whose versions describe themselves, for the tests of the daemon.
 //
 //   stream_program write PLACE STORE RANK BYTES COUNT PAUSE_MS
-//       a version every so often; "wrote N"
+//       puts COUNT versions, one every PAUSE_MS; "wrote N"
 //   stream_program follow PLACE STORE RANK COUNT TIMEOUT_MS
-//       waits for each snapshot and checks what it gets; "read N"
+//       waits for each snapshot and checks its version; "read N"
 //   stream_program get PLACE STORE RANK VERSION TIMEOUT_MS
 //       "version N", or "error CODE"
 //   stream_program speed PLACE STORE RANK COUNT TIMEOUT_MS
-//       views all versions, once, and does not count the first; "mb_per_s X"
+//       views all versions, once, and measures all but the first; "mb_per_s X"
 //   stream_program versions PLACE STORE RANK 0 TIMEOUT_MS
 //       "version N" for each, newest first
 //   stream_program wait PLACE STORE RANK MS TIMEOUT_MS
-//       "waits", then waits so long for the next snapshot; "timed_out CPU_US": the processor time
+//       "waits", then waits MS for the next snapshot; "timed_out CPU_US": the processor time
 //
-// Of version n every 8 bytes are n * 2^32 + their place.
+// In version n every 8 bytes are n * 2^32 + their place.
 #include <sys/resource.h>
 
 #include <chrono>
@@ -144,7 +144,7 @@ int Speed(const Arguments& arguments) {
   auto begin = std::chrono::steady_clock::now();
   uint64_t bytes = 0;
   for (const quire::StreamVersion& version : *versions) {
-    // The first one finds the way, and makes the mirror.
+    // The first view connects, and makes the mirror.
     if (&version == &versions->at(1)) {
       begin = std::chrono::steady_clock::now();
       bytes = 0;

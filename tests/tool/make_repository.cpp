@@ -29,8 +29,8 @@ std::string KeyOf(int i) {
   return key;
 }
 
-// Says that there is something older, so that tombstones stay: the other generation, which this
-// program does not read.
+// Pretends that older pairs exist, so that tombstones stay: those of the other generation, which
+// this program does not read.
 class OlderGeneration final : public engine::BackingStore {
  public:
   Status Get(Slice /*key*/, const BufferAllocator& /*allocate*/) const override {
@@ -41,7 +41,7 @@ class OlderGeneration final : public engine::BackingStore {
   }
 };
 
-// One generation's ranks, all open at once.
+// The ranks of one generation, all open at once.
 class Ranks {
  public:
   Ranks(std::string directory, kv::Generation generation, uint64_t memtable_bytes = 64 << 10)
@@ -125,7 +125,7 @@ Status MakeNumbers(const std::string& directory) {
   return kv::WriteDescriptor(fs, directory, descriptor);
 }
 
-// The sum of a small file.
+// Returns the checksum of a small file.
 uint64_t SumOf(Slice bytes) {
   return kv::AddToSum(0, 0, bytes);
 }

@@ -28,9 +28,9 @@ namespace {
 constexpr int kPairs = 300;
 constexpr int kObjects = 24;
 constexpr int kSnapshots = 40;
-constexpr uint64_t kEpochsMax = 40;  // each is verified by commands that verify
+constexpr uint64_t kEpochsMax = 40;  // each is verified by several commands
 constexpr uint64_t kObjectBytes = 8000;
-constexpr uint64_t kLargeBytes = 200'000;  // more than a pipe takes
+constexpr uint64_t kLargeBytes = 200'000;  // more than a pipe holds
 
 class Owner {
  public:
@@ -53,7 +53,7 @@ class Owner {
     return MakeSnapshots();
   }
 
-  // The dataset has an epoch that was begun: it is dropped.
+  // The dataset has an unfinished epoch, which is dropped.
   Status End() {
     QUIRE_RETURN_IF_ERROR(stream_->Finish());
     stream_.reset();

@@ -14,7 +14,7 @@ constexpr uint64_t kListener = 1;
 constexpr uint64_t kLocalListener = 2;
 constexpr uint64_t kSignals = 3;
 constexpr uint64_t kFirstId = 16;
-// So many come in at once before others are looked at.
+// The number of connections that are accepted in a row before other work.
 constexpr int kAcceptsMax = 64;
 constexpr uint64_t kPauseNs = 1000 * base::kNsPerMs;
 
@@ -114,7 +114,7 @@ void ConnectionListener::AcceptPeers() {
     } else if (strangers_.empty()) {
       return PauseListening();
     } else {
-      DropOldestStranger();  // no descriptors are left: his
+      DropOldestStranger();  // no descriptor is left: this frees one
     }
   }
 }
@@ -132,7 +132,8 @@ void ConnectionListener::AcceptReaders() {
   }
 }
 
-// What cannot be let in stays in the system's queue, and would call again at once.
+// A connection that cannot be accepted stays in the system's queue, and would wake the poller again
+// at once.
 void ConnectionListener::PauseListening() {
   poller_->Remove(tcp_socket_.fd());
   poller_->Remove(local_socket_.fd());
@@ -209,7 +210,7 @@ void ConnectionListener::OnReader(uint64_t id, Reader& reader) {
   const auto rung = reader.socket.ReadSome(bells, sizeof bells);
   if (rung.ok()) return events_->on_bell(reader.queue);
   poller_->Remove(reader.socket.fd());
-  readers_.erase(id);  // what is under way for it has the queue's memory until it ends
+  readers_.erase(id);  // requests under way keep the queue's memory until they end
 }
 
 void ConnectionListener::DropPeer(uint64_t id) {
@@ -224,8 +225,8 @@ void ConnectionListener::DropOldestStranger() {
   if (!strangers_.empty()) DropPeer(strangers_.front());
 }
 
-// Whose connection was idle opens another one for his next request: connections that nobody uses
-// any more shut out nobody.
+// Closes the peer's connection that has been idle longest. Its peer opens another one for its next
+// request, so that unused connections shut out no peer.
 Status ConnectionListener::MakeRoomForPeer() {
   if (peers_.size() - strangers_.size() < limits_.peers_max) return Status();
   auto longest = peers_.end();

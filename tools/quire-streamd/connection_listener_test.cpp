@@ -1,4 +1,4 @@
-// Hostile clients harm nobody: while they do what they do, who has the token is served.
+// Hostile clients harm no other client: whatever they do, clients that have the token are served.
 #include "tools/quire-streamd/connection_listener.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ uint64_t In(uint64_t ns) {
   return io::RealClock().NowNs() + ns;
 }
 
-// A listener behind which every request is sent back, and every bell counted.
+// A listener that sends every request back, and counts every ring of a bell.
 class ConnectionListenerTest : public ::testing::Test {
  protected:
   void Start(const ListenerLimits& limits) {
@@ -84,12 +84,12 @@ class ConnectionListenerTest : public ::testing::Test {
     QUIRE_ASSIGN_OR_RETURN(const auto channel, ComeWith(token_));
     return Ask(*channel, 1);
   }
-  // Whether the listener closes this connection, before the test gives up.
+  // Returns whether the listener closes this connection before the test gives up.
   static bool IsClosed(io::Socket& socket) {
     char byte = 0;
     return socket.ReadAll(&byte, 1, In(kLongNs)).code() == Code::kPeerFailed;
   }
-  // Until the listener has looked at all that came before.
+  // Waits until the listener has handled all that came before.
   void AwaitTicks(int count) {
     std::unique_lock<std::mutex> lock(mutex_);
     const int until = ticks_ + count;
@@ -97,7 +97,7 @@ class ConnectionListenerTest : public ::testing::Test {
   }
   static ListenerLimits Quick() {
     ListenerLimits limits;
-    limits.handshake_ms = 2000;  // a busy machine needs some hundreds for one that knows the token
+    limits.handshake_ms = 2000;  // on a busy machine a peer with the token needs some hundreds
     limits.tick_ms = 20;
     return limits;
   }
@@ -107,7 +107,7 @@ class ConnectionListenerTest : public ::testing::Test {
   std::unique_ptr<ConnectionListener> listener_;
   ListenerEvents events_;
   std::thread thread_;
-  std::shared_mutex held_;  // by a test: no request is answered
+  std::shared_mutex held_;  // locked by a test: no request is answered
   std::mutex mutex_;
   std::condition_variable ticked_;
   int ticks_ = 0;
@@ -136,7 +136,7 @@ TEST_F(ConnectionListenerTest, ClosesTheConnectionOfAWrongToken) {
 
 TEST_F(ConnectionListenerTest, ClosesAtOnceOnLengthsAndBytesThatCannotBe) {
   ListenerLimits limits = Quick();
-  limits.handshake_ms = 1'000'000;  // it is not time that ends these
+  limits.handshake_ms = 1'000'000;  // so that no connection ends by time
   Start(limits);
   const std::string nonce(32, 'n');
   std::string huge = EncodeFrameHead({TcpFrameKind::kHello, 0, 0xffffffff}, nonce, {}) + nonce;
@@ -219,7 +219,7 @@ TEST_F(ConnectionListenerTest, ClosesThePeerThatWasIdleLongestIfThereIsNoMoreRoo
     auto channel = ComeWith(token_);
     ASSERT_OK(channel.status());
     ASSERT_OK(Ask(**channel, 1));
-    AwaitTicks(2);  // its answer is known to have gone: it is idle from here on
+    AwaitTicks(2);  // its answer has gone by then: it is idle from here on
     peers.push_back(std::move(*channel));
   }
   ASSERT_OK(Ask(*peers[0], 2));
@@ -289,11 +289,11 @@ TEST_F(ConnectionListenerTest, IsFoundByAReaderWhoseOwnDaemonWasTheSecond) {
     request.part = {"store", 0};
     EXPECT_OK(client.Call(request, In(kLongNs)).status());
   });
-  // The first one takes its time between having the place and listening there.
+  // The first daemon takes some time between locking the place and listening there.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   Start(Quick());
   reader.join();
-  // Where nobody has the place either, there is no daemon.
+  // If no daemon has locked the place, either, there is no daemon.
   lock->reset();
   const test::TempDirectory empty;
   stream::DaemonClient client(empty.path());

@@ -14,12 +14,12 @@ using stream::Request;
 using stream::RequestOperation;
 using stream::StorePart;
 
-// A part that no daemon has told of for so long is nowhere.
+// A part that no daemon has registered for this time counts as absent.
 constexpr uint64_t kTtlMs = 15'000;
 constexpr uint64_t kRegisterNs = 3000 * base::kNsPerMs;
-// [ns] Beyond what a reader said, for an answer that it no longer waits for.
+// [ns] Added to the reader's deadline, for an answer for which it no longer waits.
 constexpr uint64_t kReaderNsMax = 600'000 * base::kNsPerMs;
-// [ns] For the answer that another daemon did not answer: who asked hears it before he gives up.
+// [ns] For reporting that another daemon did not answer, before the asking daemon gives up.
 constexpr uint64_t kTellNsMax = 100 * base::kNsPerMs;
 
 uint64_t In(uint64_t ns) {
@@ -80,7 +80,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Open(const DaemonOptions& options, const
   std::unique_ptr<Daemon> daemon(new Daemon(options, token, std::move(streams)));
   QUIRE_ASSIGN_OR_RETURN(daemon->listener_, ConnectionListener::Open(options.listen, options.place,
                                                                      token, options.limits));
-  // It tells itself where its parts are: no connection says from which host.
+  // The daemon registers its own parts here, and no connection shows on which host it is.
   if (options.metadata_here && daemon->AdvertisedAddress().starts_with(":")) {
     return Status(Code::kInvalidArgument, "the metadata service listens at " + options.listen +
                                               ", which is no host's address: say by which host "
@@ -115,7 +115,7 @@ bool Daemon::Finish(uint64_t timeout_ms) {
     const std::unique_lock<std::mutex> lock(tick_mutex_, std::try_to_lock);
     if (lock.owns_lock()) parts = registered_;
   }
-  // Who does not hear it forgets them after a while.
+  // If the service does not receive this, it forgets the parts after a while.
   if (!parts.empty()) (void)Register(parts, 0).ok();
   return ended;
 }
@@ -134,7 +134,7 @@ void Daemon::EndRequest(uint64_t id, const Status& status) {
   }
 }
 
-// Sending may take its time: that is for the threads that serve daemons.
+// Sending may take its time, so the threads that serve daemons do it.
 void Daemon::Await(const OpenWait& wait, uint64_t id, const std::shared_ptr<Channel>& channel) {
   const auto tell = [this, id, channel, number = wait.id](const Result<uint64_t>& newest) {
     for_peers_.Run([this, id, channel, number, answer = AnswerTo(newest)] {
@@ -154,7 +154,7 @@ Status Daemon::ServePeer(Channel& channel) {
   return channel.Send(TcpFrameKind::kAnswer, wait->id, AnswerTo(newest), In(kFrameNs));
 }
 
-// A wait is left to the caller.
+// Leaves a wait to the caller.
 Status Daemon::Serve(Channel& channel, std::optional<OpenWait>* wait) {
   QUIRE_ASSIGN_OR_RETURN(const FrameHead head, channel.ReceiveHead(In(kFrameNs)));
   if (head.kind != TcpFrameKind::kRequest) {
@@ -250,7 +250,7 @@ void Daemon::Tick() {
   TendIfDue(parts);
 }
 
-// On a thread of its own: to tend a large part may take longer than registrations last.
+// Runs on a thread of its own: to tend a large part may take longer than registrations last.
 void Daemon::TendIfDue(const std::vector<StorePart>& parts) {
   const uint64_t now = io::RealClock().NowNs();
   if (tended_ns_ != 0 && now < tended_ns_ + options_.tend_ms * base::kNsPerMs) return;
@@ -315,7 +315,7 @@ Result<std::string> Daemon::Lookup(const StorePart& part, uint64_t deadline_ns) 
     request.part = part;
     found = peers_.Call(options_.metadata, request, deadline_ns);
   }
-  // Here it is not: the reader has looked.
+  // The part is not on this node: the reader has looked for it here.
   if (found.ok() && *found == AdvertisedAddress()) return Status(Code::kNotFound);
   return found;
 }

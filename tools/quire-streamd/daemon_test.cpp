@@ -53,7 +53,8 @@ class Node {
       : has_part_(has_part), name_(std::move(name)), threads_max_(threads_max) {}
   ~Node() { Stop(); }
 
-  // `port` of the listener, 0 any; `metadata` empty: it is the service.
+  // Starts the daemon. `port` is the listener's, 0: any; `metadata` empty: this daemon is the
+  // service.
   Status Start(const std::string& metadata, const std::string& port = "0") {
     DaemonOptions options;
     options.place = place_.path();
@@ -107,7 +108,7 @@ class Node {
                           const stream::OnArrival& on_arrival = {}) {
     return client_.Call(request, In(ns), on_arrival);
   }
-  // Until what is asked for is known here: the news travel with the daemons' ticks.
+  // Asks until the part is known here: the news travel with the daemons' ticks.
   Result<std::string> AskUntilKnown(const Request& request) {
     const uint64_t deadline = In(kLongNs);
     for (;;) {
@@ -185,7 +186,7 @@ TEST_F(DaemonTest, FetchesAVersionOnceIntoTheMirror) {
 }
 
 TEST_F(DaemonTest, ReportsTheProgressOfAFetchButNotOfAMirroredVersion) {
-  constexpr int kTriesMax = 50;  // a reader that sleeps while it comes hears nothing
+  constexpr int kTriesMax = 50;  // a reader that sleeps while the version comes receives no news
   const std::string large(16 << 20, 'L');
   ASSERT_OK(reader_.AskUntilKnown(Of(RequestOperation::kState)).status());
   std::vector<uint64_t> heard;
@@ -309,7 +310,7 @@ TEST_F(DaemonTest, AReaderFailsOnceItsDaemonHasGoneAndFindsTheNextOne) {
   EXPECT_OK(reader_.AskUntilKnown(Of(RequestOperation::kFetch, "T")).status());
 }
 
-// Each has one thread for its readers, who wait for the other.
+// Each daemon has one thread for its readers, which wait for the other daemon.
 TEST(Daemons, ServeOneAnotherWhileTheirReadersWait) {
   const StorePart other{"field", 4};
   Node left(true, kPart, 1);
@@ -329,7 +330,7 @@ TEST(Daemons, ServeOneAnotherWhileTheirReadersWait) {
   beside.join();
 }
 
-// To rebuild the index of a large part takes longer than a registration lasts.
+// Rebuilding the index of a large part takes longer than a registration lasts.
 TEST(Daemons, RegisterTheirPartsWhileTheyTendOne) {
   Node node(true, kPart, 1);
   int after = 0;
@@ -350,7 +351,8 @@ TEST(Daemons, RegisterTheirPartsWhileTheyTendOne) {
   EXPECT_GE(after, 3);
 }
 
-// Few threads on both sides, and many that wait: for what is the same, and for what is not.
+// Few threads on both sides, and many waiting readers, some with equal requests, some with
+// different ones.
 TEST(Daemons, ServeOthersWhileMoreReadersWaitThanThereAreThreads) {
   constexpr int kReaders = 8;
   constexpr int kWaits = kReaders * stream::kQueueSlots;
@@ -383,7 +385,7 @@ TEST(Daemons, ServeOthersWhileMoreReadersWaitThanThereAreThreads) {
     const uint64_t begin = io::RealClock().NowNs();
     EXPECT_OK(reader.Ask(Of(RequestOperation::kFetch, "T", 1), 5000 * kMs).status());
     EXPECT_OK(reader.Ask(Of(RequestOperation::kVersions, "T"), 5000 * kMs).status());
-    // And a wait for what is there.
+    // And a wait for a snapshot that exists.
     EXPECT_OK(reader.Ask(Of(RequestOperation::kWait), 5000 * kMs).status());
     slowest = std::max(slowest, io::RealClock().NowNs() - begin);
   }
@@ -393,7 +395,7 @@ TEST(Daemons, ServeOthersWhileMoreReadersWaitThanThereAreThreads) {
   EXPECT_EQ(woken, kWaits);
 }
 
-// Three nodes: the metadata service, who writes, who reads.
+// Three nodes: of the metadata service, of a writer, and of a reader.
 class ServiceTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -32,7 +32,7 @@ void Background::Ready() {
   const io::FileDescriptor null = io::FileDescriptor::Open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; null.ok() && fd <= STDERR_FILENO; ++fd) ::dup2(null.get(), fd);
   const char byte = 1;
-  // Who waited may be gone: the daemon goes on without him.
+  // The program that waited may be gone: the daemon goes on without it.
   [[maybe_unused]] const ssize_t written = ::write(pipe_.get(), &byte, 1);
   pipe_ = io::FileDescriptor(-1);
 }

@@ -1,4 +1,4 @@
-// Versions of a real log on their way to peers who do not take them as they should.
+// Versions of a real log are sent to peers that do not take them as they should.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -26,14 +26,14 @@ namespace quire::streamd::fetch_test {
 namespace {
 
 constexpr uint64_t kLongNs = 20'000'000'000;
-// More than the system takes in for a peer.
+// More than the system buffers for a peer.
 constexpr uint64_t kVersionBytes = 16 << 20;
 
 uint64_t In(uint64_t ns) {
   return io::RealClock().NowNs() + ns;
 }
 
-// A place with a program that writes and a daemon.
+// A place with a writing program and a daemon.
 class FetchTest : public ::testing::Test {
  protected:
   void OpenWriter() {
@@ -66,7 +66,7 @@ class FetchTest : public ::testing::Test {
     EXPECT_TRUE(daemon_->Finish(20'000));
   }
 
-  // The bytes of the newest version are on their way when this returns.
+  // Requests the newest version, whose bytes are on their way when this returns.
   Result<std::unique_ptr<Channel>> AskForTheNewest() {
     QUIRE_ASSIGN_OR_RETURN(io::Socket socket,
                            io::Socket::ConnectTcp(daemon_->address(), In(kLongNs)));
@@ -93,7 +93,8 @@ class FetchTest : public ::testing::Test {
   std::thread thread_;
 };
 
-// 640 KiB in each second: no piece is late, and all would take half a minute.
+// The peer reads 640 KiB in each second: no piece is late, and the whole version would take half a
+// minute.
 TEST_F(FetchTest, HoldsTheWritersLogNoLongerForAPeerThatTakesItSlowly) {
   auto channel = AskForTheNewest();
   ASSERT_OK(channel.status());
@@ -119,7 +120,7 @@ TEST_F(FetchTest, HoldsTheWritersLogNoLongerForAPeerThatTakesNothing) {
   EXPECT_GT(writer_->Statistics().pinned_waits, 0u) << "it held nothing";
 }
 
-// Another node, whose readers' gets copy a version before it is one.
+// Another node, whose gets copy a version before all of it has arrived.
 class FetchingNode : public FetchTest {
  protected:
   void SetUp() override {
@@ -150,7 +151,7 @@ class FetchingNode : public FetchTest {
     }
     FetchTest::TearDown();
   }
-  // On a thread of its own: the buffer allocator of a get may not read streams.
+  // Looks on a thread of its own, because the buffer allocator of a get may not read streams.
   bool MirrorHas(uint64_t version) {
     bool has = false;
     std::thread([&] {
@@ -161,13 +162,13 @@ class FetchingNode : public FetchTest {
     return has;
   }
 
-  // At the owner; 0: it cannot be told.
+  // Returns the time of the oldest version at the owner; 0: unknown.
   uint64_t TimeOfTheOldest() {
     const auto versions = reader_->Versions("T");
     return versions.ok() && !versions->empty() ? versions->back().unix_time_ns : 0;
   }
 
-  // Wherever these bytes lie in the mirror's log.
+  // Damages these bytes wherever they are in the mirror's log.
   void DamageMirror(const std::string& bytes) {
     const std::string path = stream::MirrorPlace(here_.path()) + "/field/log-0";
     Result<std::string> log = io::ReadFile(io::PosixFileSystem(), path, UINT64_MAX);
@@ -189,7 +190,7 @@ class FetchingNode : public FetchTest {
 };
 
 TEST_F(FetchingNode, AGetCopiesWhatHasComeBeforeAllOfItHas) {
-  constexpr uint64_t kTriesMax = 50;  // where this thread sleeps while it comes, it is there
+  constexpr uint64_t kTriesMax = 50;  // if this thread sleeps while it comes, it is complete
   std::string got;
   bool before = false;
   for (uint64_t version = 2; version < kTriesMax && !before; ++version) {
@@ -223,7 +224,7 @@ TEST_F(FetchingNode, AMirrorThatWasRemovedIsRecreated) {
   EXPECT_TRUE((*viewed)->bytes() == std::string(kVersionBytes, '\0')) << "it is still there";
 }
 
-// Its versions have the same numbers.
+// The versions of the new store have the same numbers.
 TEST_F(FetchingNode, AMirrorThatWasRemovedAnswersForNoRecreatedStore) {
   std::string got;
   ASSERT_OK(reader_->Get("T", 1, &got));
@@ -235,7 +236,7 @@ TEST_F(FetchingNode, AMirrorThatWasRemovedAnswersForNoRecreatedStore) {
   OpenWriter();
   std::fill_n(memory_, kVersionBytes, 'n');
   ASSERT_OK(writer_->Put("T").status());
-  // With its next tick the daemon there knows the new store.
+  // With its next tick the owner's daemon knows the new store.
   uint64_t now_ns = time_ns;
   for (const uint64_t until = In(kLongNs);
        (now_ns == time_ns || now_ns == 0) && io::RealClock().NowNs() < until;) {
@@ -269,7 +270,7 @@ TEST_F(FetchingNode, AVersionThatIsDamagedInTheMirrorIsFetchedAgainWhateverIsRea
   }
 }
 
-// The source is whole: damage in the copy is no damage.
+// The source is intact, so that damage in the copy does not matter.
 TEST_F(FetchingNode, AVersionThatIsDamagedInTheMirrorIsFetchedAgain) {
   std::fill_n(memory_, kVersionBytes, 'x');
   ASSERT_OK(writer_->Put("T").status());
@@ -291,7 +292,7 @@ TEST_F(FetchingNode, AVersionThatIsDamagedInTheMirrorIsFetchedAgain) {
   }
 }
 
-// A reader that has seen no view of it finds the damage itself.
+// A reader that has no view of the version finds the damage itself.
 TEST_F(FetchingNode, AGetOfAVersionThatIsDamagedInTheMirrorFetchesItAgain) {
   std::fill_n(memory_, kVersionBytes, 'x');
   ASSERT_OK(writer_->Put("T").status());
@@ -302,7 +303,7 @@ TEST_F(FetchingNode, AGetOfAVersionThatIsDamagedInTheMirrorFetchesItAgain) {
   EXPECT_TRUE(got == std::string(kVersionBytes, 'x'));
 }
 
-// The reader has room for eight requests at once.
+// Twenty gets throw, and the reader has room for only eight requests at once.
 TEST_F(FetchingNode, APlaceThatThrowsHoldsUpNoRequestThatFollows) {
   for (int i = 0; i < 20; ++i) {
     ASSERT_OK(writer_->Put("T").status());

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kTokenBytesMin = 32;
 constexpr size_t kTokenBytesMax = 4096;
-// Each digest has a purpose of its own: none that is sent can be sent back as another.
+// Each digest has its own purpose, so that none that is sent can be sent back as another.
 constexpr char kClientProof[] = "quire-streamd 1 client";
 constexpr char kServerProof[] = "quire-streamd 1 server";
 constexpr char kSessionKeys[] = "quire-streamd 1 keys";

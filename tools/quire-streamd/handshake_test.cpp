@@ -27,7 +27,7 @@ Token TokenOf(char c) {
   return *Token::From(std::string(32, c));
 }
 
-// Two ends of a connection, over TCP.
+// Returns the two ends of a TCP connection.
 std::pair<io::Socket, io::Socket> Ends() {
   auto listener = io::Socket::ListenTcp("127.0.0.1:0");
   EXPECT_OK(listener.status());
@@ -41,7 +41,7 @@ std::pair<io::Socket, io::Socket> Ends() {
   return {std::move(*client), std::move(*server)};
 }
 
-// The server's side, waiting: the listener does the same without.
+// Serves a handshake by waiting; the listener does the same without waiting.
 Result<std::unique_ptr<Channel>> Serve(io::Socket socket, const Token& token) {
   ServerHandshake handshake(token, NewNonce());
   while (!handshake.done()) {
@@ -91,7 +91,7 @@ TEST(Handshake, KeepsOutAPeerWithAnotherToken) {
 TEST(Handshake, DoesNotBelieveAServerThatLacksTheToken) {
   auto [client, server] = Ends();
   std::thread impostor([&, socket = std::move(server)]() mutable {
-    // It lets everybody in, and says what a right one says, as far as it can.
+    // It accepts every client, and answers as a right server does, as far as it can.
     ServerHandshake handshake(TokenOf('x'), NewNonce());
     std::string frame(kHandshakeFrameBytes, '\0');
     EXPECT_OK(socket.ReadAll(frame.data(), frame.size(), In(kLongNs)));
@@ -163,7 +163,7 @@ void ExpectCarries(size_t size, const Pair& pair) {
   ASSERT_OK(hash.status());
   EXPECT_TRUE(got == bytes);
   EXPECT_EQ(*hash, stream::DataHash(bytes));
-  // Frames go on behind them.
+  // More frames can follow the bytes.
   ASSERT_OK((*pair.server)->Send(TcpFrameKind::kAnswer, 5, "answer", In(kLongNs)));
   EXPECT_EQ(*(*pair.client)->Receive(TcpFrameKind::kAnswer, 5, In(kLongNs)), "answer");
 }
@@ -176,7 +176,7 @@ TEST(Channel, CarriesBytesAndReturnsTheirHash) {
   }
 }
 
-// Who waits for a piece of a MiB is woken where the system takes in no more than a part of it.
+// A receiver that waits for a piece of a MiB is woken even if the system buffers only part of one.
 TEST(Channel, CarriesPiecesLargerThanTheSystemTakesIn) {
   const Pair pair = Connect(TokenOf('a'), TokenOf('a'));
   ASSERT_OK(pair.server.status());
@@ -205,7 +205,8 @@ TEST(Token, IsMadeOnceAndReadOnlyIfNoOtherUserCanReadIt) {
 }
 
 TEST(Token, MakesTheDigestOfTheStandard) {
-  // HMAC-SHA256 by another implementation (Python's hmac), of 1 "p" 1 "c" 1 "s" under 32 times "a".
+  // The HMAC-SHA256 by another implementation (Python's hmac), of 1 "p" 1 "c" 1 "s" under 32 times
+  // "a".
   const std::string digest = TokenOf('a').Digest("p", "c", "s");
   std::string hex;
   for (const char c : digest) {

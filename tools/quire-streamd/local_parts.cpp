@@ -98,7 +98,7 @@ Result<uint64_t> LocalParts::Wait(const StorePart& part, uint64_t after, uint64_
   return newest;
 }
 
-// A reader that cannot give it is not kept. `reader` has to outlive the view.
+// Forgets a reader that cannot return the view. `reader` has to outlive the view.
 Result<std::unique_ptr<StreamView>> LocalParts::ViewAsked(const Request& request,
                                                           std::shared_ptr<StreamReader>* reader) {
   auto kept = ReaderOf(request.part);
@@ -114,7 +114,7 @@ Result<std::unique_ptr<StreamView>> LocalParts::ViewAsked(const Request& request
 Status LocalParts::ServeFetch(const Request& request, uint64_t id, Channel& channel) {
   std::shared_ptr<StreamReader> reader;
   auto view = ViewAsked(request, &reader);
-  // The reader that was kept may be of a store that was removed since, and made anew.
+  // The stored reader may be of a store that was removed and recreated since.
   if (view.status().code() == Code::kPeerFailed) view = ViewAsked(request, &reader);
   if (!view.ok()) {
     return channel.Send(TcpFrameKind::kAnswer, id, EncodeAnswer(view.status(), {}),
@@ -125,7 +125,7 @@ Status LocalParts::ServeFetch(const Request& request, uint64_t id, Channel& chan
   body.version.bytes = (*view)->bytes().size();
   const bool known =
       body.version.version == request.have && body.version.unix_time_ns == request.have_time_ns;
-  // The hash is that of the log: who receives the bytes finds damage that they have here.
+  // The hash is that of the log, so that the receiver finds damage that the bytes have here.
   if (!known) body.hash = stream::HashOf(**view);
   QUIRE_RETURN_IF_ERROR(channel.Send(TcpFrameKind::kAnswer, id,
                                      EncodeAnswer(Status(), stream::EncodeFetch(body)),

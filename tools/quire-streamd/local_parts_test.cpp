@@ -26,7 +26,7 @@ class LocalPartsTest : public ::testing::Test {
     request.number = number;
     return request;
   }
-  // The objects, as a reader of another node asks for them; `pages` counts.
+  // Returns the objects as a reader of another node requests them; `pages` counts the answers.
   std::vector<std::string> Objects(int* pages) {
     std::vector<std::string> all;
     for (bool more = true; more; ++*pages) {

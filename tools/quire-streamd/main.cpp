@@ -1,5 +1,5 @@
-// quire-streamd: serves the streams of this node to others, and those of others to readers here.
-// See docs/streamd.md; what it protects, and what not, in docs/security.md.
+// quire-streamd: serves the streams of this node to other nodes, and their streams to readers here.
+// See docs/streamd.md; what it protects, and what not, is in docs/security.md.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -65,7 +65,7 @@ void LogToStandardError() {
   });
 }
 
-// The place of a daemon that begins. What it made there goes if it does not come to run.
+// The place of a daemon that starts. If it fails to start, all that it made there is removed.
 struct Claim {
   io::MadePaths made_place;
   std::unique_ptr<io::FileLock> lock;
@@ -119,8 +119,8 @@ Status Serve(io::FileSystem& fs, const Command& command) {
   const Status ran = daemon->Run(&signals);
   const bool ended = daemon->Finish(kGraceMs);
   RemoveDaemonFiles(fs, place);
-  // What is under way waits for somebody who does not answer. It holds nothing that its end would
-  // harm: all that is written here survives being killed.
+  // A request under way waits for a peer that does not answer. Ending the process loses nothing:
+  // all that the daemon writes survives being killed.
   if (!ended) ::_exit(ran.ok() ? kDone : kFailed);
   return ran;
 }
@@ -213,7 +213,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : 2;
   }
-  // A daemon whose token's variable is misspelt would make a token of its own.
+  // If the variable of the token is misspelt, the daemon would make a token of its own.
   const Status variables = runtime::CheckVariableNames();
   if (!variables.ok()) return Fail(variables);
   io::FileSystem& fs = io::PosixFileSystem();

@@ -12,7 +12,8 @@ namespace {
 
 class PagedListsTest : public ::testing::Test {
  protected:
-  // A page of the list `name`, which has so many entries; whether the list was made for it.
+  // Gets a page of the list `name`, which has this many entries. Returns whether the list was made
+  // for it.
   bool MakesPage(const std::string& name, bool first, size_t entries) {
     bool made = false;
     const auto list = lists_.Get(name, first, [&]() -> Result<std::vector<int>> {
@@ -36,7 +37,7 @@ TEST_F(PagedListsTest, KeepAListForItsFurtherPages) {
 TEST_F(PagedListsTest, DropThoseThatWereAskedForLongestAgoWhereTheyHaveTooManyEntries) {
   for (const char* const name : {"a", "b", "c"}) EXPECT_TRUE(MakesPage(name, true, 30));
   EXPECT_FALSE(MakesPage("a", false, 30));
-  EXPECT_TRUE(MakesPage("d", true, 30));  // for which b goes
+  EXPECT_TRUE(MakesPage("d", true, 30));  // drops b
   for (const char* const name : {"a", "c", "d"}) EXPECT_FALSE(MakesPage(name, false, 30)) << name;
   EXPECT_TRUE(MakesPage("b", false, 30));
 }

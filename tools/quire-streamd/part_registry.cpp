@@ -12,8 +12,8 @@ constexpr uint64_t kTtlMsMax = 60'000;
 
 }  // namespace
 
-// Whether another address tells of the same part, and of newer versions. Of as new ones the last to
-// speak has them: a daemon that was started anew, at another port.
+// Returns whether another address has registered the same part with newer versions. If both have
+// equally new ones, the last to register wins, for example a restarted daemon at another port.
 bool PartRegistry::Older(const stream::RegisteredPart& told, const std::string& address,
                          uint64_t now_ns, Entry* known) {
   if (known->until_ns <= now_ns || known->address == address) return false;

@@ -43,7 +43,7 @@ TEST(PartRegistry, SendsReadersWhereAPartWasWrittenLast) {
   tell("old:1", 100, 4);
   EXPECT_EQ(at(4), "new:1");
   EXPECT_EQ(told, 1);
-  tell("old:1", 100, 2000);  // the new one has not been heard of for long
+  tell("old:1", 100, 2000);  // the new one has not registered for long
   EXPECT_EQ(at(2000), "old:1");
   SetLogSink(nullptr);
 }

@@ -11,7 +11,7 @@ namespace quire::streamd {
 using stream::StorePart;
 
 std::vector<stream::RegisteredPart> PartTimestamps::Of(const std::vector<StorePart>& parts) {
-  std::map<StorePart, Known> known;  // of those that are still there
+  std::map<StorePart, Known> known;  // of the parts that still exist
   std::vector<stream::RegisteredPart> told;
   for (const StorePart& part : parts) {
     const auto found = known_.find(part);
@@ -28,7 +28,7 @@ Result<PartTimestamps::Known> PartTimestamps::Look(const StorePart& part,
                                                    const Known& before) const {
   const stream::PartName name{place_, part.store, part.rank};
   QUIRE_ASSIGN_OR_RETURN(const std::string holder, fs_.LockHolder(name.path("log") + ".lock"));
-  // Whoever tends it changes no date, but perhaps the files that tell it.
+  // A tending program changes no date, but perhaps the files that show it.
   if (stream::OnlyTends(holder)) return Known{before.newest_ns, std::nullopt};
   if (!holder.empty()) return Known{stream::kWrittenNow, std::nullopt};
   QUIRE_ASSIGN_OR_RETURN(const Numbers numbers, NumbersOf(name));
@@ -37,7 +37,7 @@ Result<PartTimestamps::Known> PartTimestamps::Look(const StorePart& part,
   return Known{newest_ns, numbers};
 }
 
-// Without a gate, or with a damaged one, all are 0.
+// Without a gate, or with a damaged one, all numbers are 0.
 Result<PartTimestamps::Numbers> PartTimestamps::NumbersOf(const stream::PartName& name) const {
   const auto gate = stream::Gate::Open(fs_, name.path("gate"), io::MapMode::kRead);
   if (gate.ok()) return Numbers{(*gate)->index_number(), (*gate)->snapshot()};
@@ -46,7 +46,7 @@ Result<PartTimestamps::Numbers> PartTimestamps::NumbersOf(const stream::PartName
   return gate.status();
 }
 
-// A log that is damaged is so at the next look, too, which would read all of it.
+// A damaged log counts as known, because each later look would read all of it again.
 Result<uint64_t> PartTimestamps::NewestIn(const StorePart& part) const {
   const auto reader =
       stream::OpenLocalReader(fs_, place_, part.store, part.rank, stream::Access::kLook);

@@ -53,7 +53,7 @@ TEST_F(PartDatesTest, APartIsDatedAsWrittenNowAndThenByItsNewestVersion) {
   }
 }
 
-// As the daemon does, and a reader that makes the index of a writer that died.
+// The daemon tends a part, and so does a reader that rebuilds the index of a dead writer.
 TEST_F(PartDatesTest, APartThatIsOnlyTendedIsNotDatedAsWritten) {
   ASSERT_OK(Write()->Finish());
   const uint64_t newest_ns = NewestTold();
@@ -62,7 +62,7 @@ TEST_F(PartDatesTest, APartThatIsOnlyTendedIsNotDatedAsWritten) {
   EXPECT_EQ(NewestTold(), newest_ns);
 }
 
-// Between two looks a writer has come and gone.
+// A writer has come and gone between two looks.
 TEST_F(PartDatesTest, NoticeAWriterThatTheyHaveNotSeen) {
   ASSERT_OK(Write()->Finish());
   const uint64_t first = NewestTold();
@@ -70,7 +70,7 @@ TEST_F(PartDatesTest, NoticeAWriterThatTheyHaveNotSeen) {
   EXPECT_GT(NewestTold(), first);
 }
 
-// Each look after the first opens and maps files anew, and any of these can fail.
+// Each look after the first opens and maps files again, and any of these calls can fail.
 TEST(PartTimestamps, RememberNoLookThatFailed) {
   const auto disk = io::NewSimFileSystem();
   auto writer = stream::OpenWriter(*disk, "/place", "store", 3, {.log_bytes = 1 << 20});
@@ -93,7 +93,7 @@ TEST(PartTimestamps, RememberNoLookThatFailed) {
     failed = lookers->failures() != 0;
     lookers->FailAt(io::kFaultOpen | io::kFaultMap, 1, 0, Code::kOutOfMemory);
     EXPECT_EQ(fresh.Of(parts)[0].newest_ns, newest_ns);
-    // The date of the look before counts as long as looks fail.
+    // As long as looks fail, the date of the last successful one counts.
     lookers->FailAt(io::kFaultOpen | io::kFaultMap, n, UINT64_MAX, Code::kOutOfMemory);
     EXPECT_EQ(fresh.Of(parts)[0].newest_ns, newest_ns);
     lookers->FailAt(io::kFaultOpen | io::kFaultMap, 1, 0, Code::kOutOfMemory);

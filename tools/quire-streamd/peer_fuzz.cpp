@@ -24,11 +24,12 @@ namespace {
 
 constexpr uint64_t kToServer = 42;
 constexpr uint64_t kToClient = 43;
-// What the system takes in at once is more.
+// Less than the system buffers at once.
 constexpr size_t kBytesMax = 64 << 10;
 constexpr uint64_t kLongNs = 5'000'000'000;
 
-// The metadata service, with a part that nobody writes any more: nobody waits for it.
+// Returns the metadata service, with a part that no program writes any more, so that no reader
+// waits for it.
 std::unique_ptr<Daemon> NewDaemon() {
   const auto part = std::make_shared<FakePart>();
   part->Put("T", "one");
@@ -51,7 +52,7 @@ std::unique_ptr<Daemon> NewDaemon() {
   return std::move(*daemon);
 }
 
-// What the peer sends, all at once.
+// Returns all that the peer sends, at once.
 std::string FramesOf(Slice input, uint64_t* frames) {
   std::string bytes;
   FrameSeed seed{kToServer, 0};
@@ -73,7 +74,7 @@ std::string FramesOf(Slice input, uint64_t* frames) {
   return bytes;
 }
 
-// The answer to a request: a frame, and a version's bytes where it says that they come.
+// Receives the answer to a request: a frame, and a version's bytes if the frame announces them.
 void TakeAnswer(Channel& channel) {
   const uint64_t now = io::RealClock().NowNs();
   const auto head = channel.ReceiveHead(now + kLongNs);
@@ -107,7 +108,7 @@ void Run(Slice input) {
   const auto sent = peer.socket().WriteSome(bytes);
   QUIRE_CHECK(sent.ok() && *sent == bytes.size());
   QUIRE_CHECK(::shutdown(ends[1], SHUT_WR) == 0);
-  // Bytes as they are may hold frames, which are then more than were counted; but all end.
+  // Raw bytes may contain frames, which are more than were counted; but serving ends.
   for (uint64_t served = 0; daemon->ServePeer(server).ok(); ++served) {
     QUIRE_CHECK(served <= bytes.size() / kFrameHeadBytes);
     TakeAnswer(peer);

@@ -10,7 +10,7 @@ namespace quire::streamd {
 namespace {
 
 constexpr size_t kIdleMax = 16;
-// [ns] A daemon that does not take a connection is not there.
+// [ns] A daemon that does not accept a connection in this time counts as absent.
 constexpr uint64_t kConnectNs = 2'000'000'000;
 
 Status DamagedVersion(const stream::Request& request, const StreamVersion& version,
@@ -28,7 +28,7 @@ Result<std::unique_ptr<Channel>> Peers::Take(const std::string& address, uint64_
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     auto& idle = idle_[address];
-    if (fresh) idle.clear();  // they are as dead as the one before
+    if (fresh) idle.clear();  // they are as dead as the last one
     *kept = !idle.empty();
     if (*kept) {
       std::unique_ptr<Channel> channel = std::move(idle.back());
@@ -66,7 +66,7 @@ Result<Peers::Asked> Peers::Ask(const std::string& address, const stream::Reques
       if (answer.ok()) return Asked{std::move(*channel), id, std::move(*answer)};
       status = answer.status();
     }
-    // A connection that was kept may be one to a daemon that has been started anew since.
+    // A stored connection may lead to a daemon that has been restarted since.
     if (!kept || status.code() != Code::kPeerFailed) {
       return status.WithContext("the daemon at " + address);
     }
@@ -91,7 +91,7 @@ Result<stream::FetchBody> Peers::Fetch(const std::string& address, const stream:
   }
   QUIRE_ASSIGN_OR_RETURN(const stream::FetchBody fetch, stream::DecodeFetch(*body));
   if (fetch.hash) {
-    // Where there is no room the bytes are not read, and the connection is closed.
+    // If there is no room, the bytes are not read, and the connection is closed.
     QUIRE_ASSIGN_OR_RETURN(char* const to, taker.place(fetch.version));
     const auto hash = asked.channel->ReceiveBytes(to, fetch.version.bytes,
                                                   PaceOf(fetch.version.bytes), taker.came);

@@ -1,4 +1,4 @@
-// Peers that have the token and yet send what is wrong.
+// Peers that have the token and yet send wrong answers.
 #include "tools/quire-streamd/peers.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class PeersTest : public ::testing::Test {
     daemon.join();
     return status;
   }
-  // One connection, one request.
+  // Serves one connection with one request.
   Status Serve(io::Socket& listener, const Answer& answer) {
     QUIRE_ASSIGN_OR_RETURN(const auto poller, io::Poller::New());
     QUIRE_RETURN_IF_ERROR(poller->Add(listener.fd(), 1));
@@ -67,7 +67,7 @@ class PeersTest : public ::testing::Test {
     QUIRE_RETURN_IF_ERROR(channel.ReceivePayload(head, request.data(), In(kLongNs)));
     return answer(channel, head.id);
   }
-  // Says that `bytes` come, and sends `sent`.
+  // Announces `bytes`, and sends `sent`.
   static Status Send(Channel& channel, uint64_t id, const std::string& bytes, Slice sent) {
     stream::FetchBody body;
     body.version.version = 4;

@@ -13,7 +13,7 @@ constexpr uint64_t kFileBytesMax = 4096;
 constexpr char kDaemonFile[] = "/.daemon";
 constexpr char kPid[] = " pid ";
 
-// The value of the line "name value"; empty: there is none.
+// Returns the value of the line "name value"; empty if there is none.
 std::string Field(const std::string& text, const std::string& name) {
   size_t from = text.starts_with(name + " ") ? 0 : text.find("\n" + name + " ");
   if (from == std::string::npos) return "";
@@ -21,15 +21,15 @@ std::string Field(const std::string& text, const std::string& name) {
   return text.substr(from, text.find('\n', from) - from);
 }
 
-// Whether the holder of a lock, "host pid 12 ...", says that it runs on another host. Only good to
-// refuse something: anybody may write such a text.
+// Returns whether the text of a lock's holder, "host pid 12 ...", names another host. Use it only
+// to refuse something: any user may write such a text.
 bool SaysElsewhere(const std::string& holder) {
   const std::string self = io::ProcessDescription();
   const std::string here = self.substr(0, self.find(kPid) + sizeof kPid - 1);
   return !holder.starts_with(here);
 }
 
-// kNotFound: nobody listens at this moment.
+// Returns kNotFound if no daemon listens at this moment.
 Status AskListenerToEnd(const std::string& place) {
   QUIRE_ASSIGN_OR_RETURN(const io::Socket socket,
                          io::Socket::ConnectLocal(place, stream::kDaemonSocket));
@@ -56,7 +56,7 @@ Result<DaemonFile> ReadDaemonFile(io::FileSystem& fs, const std::string& place) 
 }
 
 void RemoveDaemonFiles(io::FileSystem& fs, const std::string& place) {
-  // What stays behind says nothing: who runs is told by the lock.
+  // A file that stays is harmless: only the lock shows whether a daemon runs.
   (void)fs.Unlink(place + kDaemonFile).ok();
   (void)fs.Unlink(place + "/" + stream::kDaemonSocket).ok();
 }
@@ -77,7 +77,8 @@ Status StopDaemon(io::FileSystem& fs, const std::string& place, uint64_t timeout
   }
   const uint64_t deadline = io::RealClock().NowNs() + timeout_ms * base::kNsPerMs;
   for (bool asked = false;;) {
-    // One that has the place and does not listen yet will, or it ends at this moment.
+    // A daemon that has locked the place and does not listen yet will listen, or ends at this
+    // moment.
     const Status status = asked ? Status() : AskListenerToEnd(place);
     const bool comes = status.code() == Code::kNotFound || status.code() == Code::kBusy;
     if (!status.ok() && !comes) return status.WithContext("the daemon of " + place);

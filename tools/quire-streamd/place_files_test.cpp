@@ -53,7 +53,7 @@ TEST(PlaceFiles, EndNoProcessOfAnotherMachine) {
   EXPECT_EQ(StopDaemon(fs, place.path(), 10).code(), Code::kInvalidArgument);
 }
 
-// A child that listens at `place`, or does nothing; ended by the test at the latest.
+// A child that listens at `place`, or does nothing. The test ends it at the latest.
 class Child {
  public:
   explicit Child(const std::string& place, uid_t user = ::geteuid()) {
@@ -78,7 +78,7 @@ class Child {
   ~Child() { (void)SignalThatEndsIt(SIGKILL); }
   pid_t id() const { return id_; }
   bool lives() const { return ::waitpid(id_, nullptr, WNOHANG) == 0; }
-  // What ended it, where that is not `signal`, which comes too late then.
+  // Returns the signal that ended the child: `signal`, unless another one came first.
   int SignalThatEndsIt(int signal) {
     if (id_ == 0) return 0;
     ::kill(id_, signal);
@@ -102,7 +102,7 @@ TEST(PlaceFiles, EndTheProcessThatListensAndNotTheOneThatATextNames) {
   const Child victim("");
   const auto lock = fs.Lock(place / ".daemon.lock", HolderNamed(victim.id()));
   ASSERT_OK(lock.status());
-  // Nobody listens.
+  // No daemon listens.
   EXPECT_CODE(StopDaemon(fs, place.path(), 50), Code::kTimedOut);
   EXPECT_TRUE(victim.lives());
   Child daemon(place.path());

@@ -1,4 +1,4 @@
-// What a daemon does with the streams of a place.
+// The daemon's access to the streams of a place.
 #include <memory>
 #include <string>
 
@@ -39,7 +39,7 @@ Streams StreamsOf(io::FileSystem& fs, const std::string& place, uint64_t mirror_
     return !holder.ok() || !holder->empty();
   };
   streams.tend = [&fs, place](const StorePart& part) {
-    // Makes the index, too, where the writer died without one.
+    // Also makes the index if the writer died without one.
     const Status status = stream::CollectEnded(fs, place, part.store, part.rank);
     if (status.ok() || status.code() == Code::kBusy || status.code() == Code::kNotFound) return;
     base::Log(LogLevel::kWarning, part.store + "/" + std::to_string(part.rank) +

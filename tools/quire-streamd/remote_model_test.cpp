@@ -1,6 +1,6 @@
 // A random program on one node, its readers on another, and the daemons between them, against a
-// model: what a reader is given from afar is what the writer stored, over two lives of the writer,
-// with mirrors of any size that are removed now and then.
+// model. A remote reader gets what the writer stored, over two lives of the writer, with mirrors of
+// any size that are removed now and then.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ const char* const kStore = "field";
 // A place with a daemon.
 class Node {
  public:
-  // `metadata` empty: its daemon is the service.
+  // `metadata` empty: this daemon is the metadata service.
   Node(const std::string& metadata, uint64_t mirror_bytes) {
     DaemonOptions options;
     options.place = place_.path();
@@ -70,7 +70,7 @@ struct Stored {
   bool may_be_gone = false;  // the policy did not keep it at some time
 };
 
-// What the store has: of each object the versions, the first of number 1.
+// The content of the store: for each object the versions, beginning with number 1.
 struct Model {
   std::map<std::string, std::vector<Stored>> objects;
   uint64_t last = 0;
@@ -195,7 +195,7 @@ class Nodes {
     model_.kept.erase(model_.kept.begin());
   }
 
-  // The first time until the daemon here knows of the store.
+  // The first time it retries until the daemon here knows of the store.
   void OpenReader() {
     StreamReaderOptions options;
     options.remote = false;
@@ -293,7 +293,7 @@ class Nodes {
       EXPECT_EQ(bytes == stored->bytes, true);
       return;
     }
-    // Which version an object had then is not known once later ones are gone.
+    // After later versions are gone, it is unknown which version an object had then.
     const bool known = stored != nullptr && !stored->may_be_gone &&
                        (!by_snapshot || number == 0 || number == stored->snapshot);
     EXPECT_CODE(got, Code::kNotFound);

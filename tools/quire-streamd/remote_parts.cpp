@@ -9,10 +9,10 @@
 namespace quire::streamd {
 namespace {
 
-// Names that readers asked for are not remembered without end.
+// The limit for remembered names that readers have requested.
 constexpr size_t kRemotesMax = 1 << 14;
 
-// So often a reader is woken by what has come of a version.
+// How often a reader is woken while a version arrives.
 constexpr uint64_t kTellings = 16;
 
 using stream::FetchBody;
@@ -20,8 +20,8 @@ using stream::Request;
 using stream::RequestOperation;
 using stream::StorePart;
 
-// Of the versions in the mirror the one that is asked for, or where the newest is, the youngest:
-// those of a store that was made anew have small numbers again.
+// Returns the youngest version in the mirror that may be the requested one, or the newest. The
+// versions of a recreated store have small numbers again.
 const StreamVersion* Likely(const std::vector<StreamVersion>& versions, const Request& request) {
   const StreamVersion* likely = nullptr;
   for (const StreamVersion& version : versions) {
@@ -48,7 +48,7 @@ Result<stream::Reservation> RoomIn(stream::Mirror& mirror, const Request& reques
 std::shared_ptr<RemoteParts::Remote> RemoteParts::RemoteOf(const StorePart& part) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (remotes_.size() >= kRemotesMax) {
-    // Nobody uses them at this moment, and nothing was fetched of them.
+    // Drops parts that no request uses at this moment, and of which nothing was fetched.
     std::erase_if(remotes_, [](const auto& known) {
       return known.second.use_count() == 1 && !known.second->mirror;
     });
@@ -81,8 +81,8 @@ Result<std::string> RemoteParts::Serve(const Request& request, uint64_t deadline
   return body;
 }
 
-// With the address that is known, and where its daemon is not there, or does not have the part any
-// more, with the one that is known now.
+// Calls the daemon at the known address. If that daemon is gone, or no longer has the part, looks
+// the address up and calls again.
 Status RemoteParts::CallOwner(const Request& request, Remote& remote, uint64_t deadline_ns,
                               const Call& call) {
   std::string known;
@@ -101,8 +101,8 @@ Status RemoteParts::CallOwner(const Request& request, Remote& remote, uint64_t d
     remote.address = found.ok() ? *found : "";
   }
   if (!known.empty() && (!found.ok() || *found == known)) return status;
-  // A reader asks for the state first. Who asks for more was told that the part is there: its
-  // daemon has gone, or has not told of it again. A version that is not there is another matter.
+  // A reader first requests the state. A reader that requests more has received it, so the part
+  // existed: its daemon has gone, or has not registered again. A missing version is another matter.
   if (found.status().code() == Code::kNotFound && request.operation != RequestOperation::kState) {
     return Status(Code::kPeerFailed, "no daemon has registered the part at the moment");
   }
@@ -110,7 +110,7 @@ Status RemoteParts::CallOwner(const Request& request, Remote& remote, uint64_t d
   return call(*found);
 }
 
-// One that somebody removed is made anew: the readers of this place look for it there.
+// Recreates a mirror that was removed: the readers of this place look for it there.
 Status RemoteParts::OpenMirror(const StorePart& part, Remote& remote) {
   if (remote.mirror) {
     QUIRE_ASSIGN_OR_RETURN(const bool removed, remote.mirror->Removed());

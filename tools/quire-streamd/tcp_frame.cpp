@@ -15,7 +15,7 @@ constexpr uint8_t kVersion = 1;
 constexpr uint32_t kHandshakeBytes = 32;
 constexpr size_t kPayloadSumAt = 24;
 constexpr size_t kHeadSumAt = 32;
-// What stays in the caches between its arrival and its checksum.
+// Sizes that stay in the caches between their arrival and their checksum.
 constexpr uint64_t kPieceBytesMin = 256 << 10;
 constexpr uint64_t kPieceBytesMax = 1 << 20;
 constexpr uint64_t kPieces = 32;
@@ -40,8 +40,8 @@ uint64_t PieceDeadline(const Pace& pace) {
   return std::min(io::RealClock().NowNs() + pace.piece_ns, pace.deadline_ns);
 }
 
-// Each wakes who waits for it: few of what is large, and of what is small some, so that the first
-// is hashed while the last is on its way.
+// Each piece wakes its receiver: large data has few pieces, and small data has some, so that the
+// first is hashed while the last is on its way.
 uint64_t PieceBytes(uint64_t bytes) {
   return std::clamp(bytes / kPieces, kPieceBytesMin, kPieceBytesMax);
 }

@@ -7,7 +7,7 @@ namespace quire::streamd {
 std::vector<stream::StorePart> TendingSchedule::Due(
     const std::vector<stream::StorePart>& parts,
     const std::function<bool(const stream::StorePart&)>& written) {
-  std::map<stream::StorePart, uint32_t> looks;  // of those that are still there
+  std::map<stream::StorePart, uint32_t> looks;  // of the parts that still exist
   std::vector<stream::StorePart> due;
   for (const stream::StorePart& part : parts) {
     if (written(part)) continue;

@@ -9,7 +9,8 @@
 namespace quire::streamd {
 namespace {
 
-// [ms] A turn, but for the first, takes no less: waiters that end one after another share it.
+// [ms] Every turn but the first takes at least this time, so that waiters that end one after
+// another share it.
 constexpr uint64_t kTurnMsMin = 20;
 constexpr uint64_t kProbeNs = 200 * base::kNsPerMs;
 
@@ -23,7 +24,7 @@ void Waits::Add(const Question& question, Waiter waiter) {
     crowded = open_.size() >= static_cast<size_t>(threads_max_);
   }
   if (crowded) {
-    // Whose answer takes long is not worth a thread that others need.
+    // A question whose answer takes long is not worth a thread that others need.
     const uint64_t soon = std::min(waiter.deadline_ns, io::RealClock().NowNs() + kProbeNs);
     const Result<uint64_t> newest = ask_(question, 0, soon);
     const bool again =
@@ -34,7 +35,7 @@ void Waits::Add(const Question& question, Waiter waiter) {
   Begin(open_.insert(open_.end(), Open{question, {std::move(waiter)}, 0, crowded}));
 }
 
-// Only where the turn under way ends in time for this waiter.
+// Joins an open question, only if its turn under way ends in time for this waiter.
 bool Waits::Join(const Question& question, Waiter* waiter) {
   for (Open& open : open_) {
     if (!(open.question == question) || open.ends_ns > waiter->until_ns) continue;
@@ -48,8 +49,8 @@ void Waits::Begin(Place open) {
   workers_.Run([this, open] { Turn(open); });
 }
 
-// Until the first waiter gives up; shorter where others wait for a thread, so that each question
-// has a turn as often as it would otherwise.
+// Returns the time until the first waiter gives up; less if other questions wait for a thread, so
+// that each question has a turn often enough.
 uint64_t Waits::TurnMs(const Open& open, uint64_t now) const {
   uint64_t until = UINT64_MAX;
   for (const Waiter& waiter : open.waiters) until = std::min(until, waiter.until_ns);

@@ -103,11 +103,11 @@ TEST_F(WaitsTest, MoreQuestionsThanThreadsTakeTurnsAndNoneIsLost) {
   Start(2);
   for (uint32_t rank = 0; rank < kParts; ++rank) Add(rank, 5, In(kLongNs));
   EXPECT_EQ(waits_->size(), kParts);
-  // What is there already is told at once.
+  // A snapshot that exists already is returned at once.
   Publish(50, 3);
   Add(50, 2, In(kLongNs));
   EXPECT_TRUE(AwaitTold(1, 0));
-  // What comes is told, whose turn it may be.
+  // A snapshot that comes is returned, whichever question has its turn.
   for (uint32_t rank = 0; rank < kParts; rank += 7) Publish(rank, 6);
   EXPECT_TRUE(AwaitTold(1 + 6, 0));
   EXPECT_LE(asking_max_, 3) << "two threads, and the test's";

@@ -33,7 +33,7 @@ void Workers::Rouse() {
   if (!stopping_ && !jobs_.empty()) FindThread();
 }
 
-// For the work that there is. The mutex is held.
+// Wakes or starts a thread for the waiting work. The mutex must be held.
 void Workers::FindThread() {
   if (static_cast<int>(jobs_.size()) <= idle_ || threads_ >= threads_max_) {
     asked_.notify_one();
@@ -41,10 +41,10 @@ void Workers::FindThread() {
   }
   Result<std::thread> thread = base::StartThread("streamd-worker", [this] { Work(); });
   if (!thread.ok()) {
-    asked_.notify_one();  // no more threads here: one that there is comes to it
+    asked_.notify_one();  // no more threads can be started: an existing one does it
     return;
   }
-  thread->detach();  // the destructor waits for it, by its number
+  thread->detach();  // the destructor waits for it, by the count
   ++threads_;
 }
 

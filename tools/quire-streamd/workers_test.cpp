@@ -14,7 +14,7 @@ namespace {
 
 TEST(Workers, RunAsManyAtOnceAsTheyMay) {
   Workers workers(4);
-  std::barrier together(5);  // nobody gets through alone
+  std::barrier together(5);  // all five threads must arrive
   for (int i = 0; i < 4; ++i) workers.Run([&] { together.arrive_and_wait(); });
   together.arrive_and_wait();
 }

@@ -16,7 +16,7 @@
 namespace quire::tool {
 namespace {
 
-// The number in "rank-<r>" or "gen-<g>".
+// Returns the number in "rank-<r>" or "gen-<g>".
 std::optional<int> NumberIn(const std::string& name, const std::string& prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   int number = 0;
@@ -50,7 +50,7 @@ Status AddParts(io::FileSystem& fs, DatabaseOnDisk* place) {
   return Status();
 }
 
-// Of parts without a descriptor: which key is whose nobody says, so every part is asked.
+// Describes parts without a descriptor. The owner of a key is unknown then, so every part is asked.
 DatabaseOnDisk Undescribed(const std::string& directory, const std::vector<PartOnDisk>& parts) {
   DatabaseOnDisk place;
   place.name = LastPart(directory);
@@ -64,7 +64,7 @@ DatabaseOnDisk Undescribed(const std::string& directory, const std::vector<PartO
   return place;
 }
 
-// Of a checkpoint.
+// Adds what a checkpoint's commit record contains.
 void AddCommitRecord(io::FileSystem& fs, DatabaseOnDisk* place) {
   const Result<kv::CommitRecord> record = kv::ReadCommitRecord(fs, place->directory);
   place->status = record.status();
@@ -73,7 +73,7 @@ void AddCommitRecord(io::FileSystem& fs, DatabaseOnDisk* place) {
   kv::Generation& generation = place->descriptor.generations.front();
   generation.partitioner = record->partitioner;
   generation.rank_count = static_cast<int>(record->parts.size());
-  // All parts are in a checkpoint: one that is not there is gone.
+  // A checkpoint has all its parts, so an absent one is lost.
   std::vector<PartOnDisk> all;
   for (int rank = 0; rank < generation.rank_count; ++rank) {
     const auto found = std::find_if(place->parts.begin(), place->parts.end(),
@@ -105,7 +105,7 @@ bool HasFile(const std::vector<io::FileInfo>& entries, const std::string& name) 
   });
 }
 
-// The numbers of the generations in a database's directory, newest first.
+// Returns the numbers of the generations in a database's directory, newest first.
 std::vector<uint32_t> GenerationsAmong(const std::vector<io::FileInfo>& entries) {
   std::vector<uint32_t> numbers;
   for (const io::FileInfo& entry : entries) {
@@ -116,8 +116,8 @@ std::vector<uint32_t> GenerationsAmong(const std::vector<io::FileInfo>& entries)
   return numbers;
 }
 
-// What is there of a database whose descriptor cannot be read. Ranks that are not here are not
-// known.
+// Adds the present parts of a database whose descriptor cannot be read. The parts of ranks on other
+// nodes stay unknown.
 Status AddWhatIsThere(io::FileSystem& fs, const std::vector<io::FileInfo>& entries,
                       DatabaseOnDisk* place) {
   for (const uint32_t number : GenerationsAmong(entries)) {
@@ -136,7 +136,8 @@ Status AddWhatIsThere(io::FileSystem& fs, const std::vector<io::FileInfo>& entri
   return Status();
 }
 
-// Rank 0 keeps the descriptor: where its part is not, none is missing.
+// Returns whether rank 0's part is here. Rank 0 stores the descriptor, so without its part here no
+// descriptor is missing.
 bool HasRankZero(const std::vector<PartOnDisk>& parts) {
   return std::any_of(parts.begin(), parts.end(), [&](const PartOnDisk& part) {
     return part.rank == 0 && part.generation == parts.front().generation;
@@ -171,8 +172,8 @@ Result<DatabaseOnDisk> PlaceIn(io::FileSystem& fs, const std::string& directory,
   return place;
 }
 
-// A part can be open alone: by a rank of a job whose rank 0 is on another node, or by a program
-// that needs no more.
+// Finds the writer of a single part: a rank of a job whose rank 0 is on another node, or a program
+// that needs no more than the part.
 void FindWriter(io::FileSystem& fs, DatabaseOnDisk* place) {
   for (const PartOnDisk& part : place->parts) {
     if (!place->writer.empty()) return;

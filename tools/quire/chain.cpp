@@ -17,7 +17,7 @@ constexpr int kLooksMax = 10;  // without progress
 
 }  // namespace
 
-// One part's live pairs, where it stands.
+// The live pairs of one part, and the position in them.
 struct Chain::Cursor {
   size_t generation_index = 0;
   std::unique_ptr<engine::Iterator> iterator;
@@ -50,7 +50,8 @@ Result<std::shared_ptr<lsm::Reader>> Chain::ReaderOf(const PartOnDisk& part) {
   return reader;
 }
 
-// A part that is opened after generations went may miss tombstones, or be gone.
+// Fails if the generations changed: a part that was opened after that may miss tombstones, or be
+// gone.
 Status Chain::CheckPresent() const {
   if (!place_.described) return Status();
   for (const kv::Generation& generation : place_.descriptor.generations) {
@@ -63,7 +64,8 @@ Status Chain::CheckPresent() const {
                                  " changed while they were read; try again");
 }
 
-// The parts that may know `key`: its owner's, or where the program has a rule of its own, all.
+// Returns the parts that may contain `key`: its owner's, or all if the program has its own
+// partitioner.
 std::vector<const PartOnDisk*> Chain::PartsFor(const kv::Generation& generation, Slice key) const {
   std::vector<const PartOnDisk*> parts;
   const bool by_hash = generation.partitioner == runtime::Partitioning::kByHash;
@@ -96,7 +98,8 @@ Status Chain::Get(Slice key, std::string* value) {
   return Status(Code::kNotFound);
 }
 
-// Whether a newer generation knows the key. Where it lives there, its own pair was shown.
+// Returns whether a newer generation contains the key. If it is alive there, its own pair was
+// shown.
 Result<bool> Chain::HiddenByNewer(size_t generation_index, Slice key) {
   std::string ignored;
   for (size_t i = 0; i < generation_index; ++i) {
@@ -131,7 +134,7 @@ Status Chain::Scan(const std::string& from, const std::string& to,
                    const std::function<Result<bool>(Slice key, const Value& value)>& take) {
   QUIRE_RETURN_IF_ERROR(CheckReady());
   QUIRE_ASSIGN_OR_RETURN(std::vector<Cursor> cursors, OpenCursors(from, to));
-  // The cursor in front of a heap: the lowest key, of equal ones the newest generation's.
+  // The first cursor has the lowest key; of equal keys, that of the newest generation.
   const auto behind = [](const Cursor& a, const Cursor& b) {
     const int order = a.iterator->key().compare(b.iterator->key());
     return order > 0 || (order == 0 && a.generation_index > b.generation_index);

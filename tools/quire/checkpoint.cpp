@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kCheckpointStates[] = {"complete", "partial", "failed", "dropped",
                                              "unrecorded"};
 
-// Whether it is one to restart from, or passes for one.
+// Returns whether a restart can use the checkpoint, or would take it for a usable one.
 bool IsPublished(const CheckpointPlace& place) {
   return place.found.state == kv::CheckpointState::kComplete ||
          place.found.state == kv::CheckpointState::kUnrecorded;
@@ -30,7 +30,7 @@ Json ToJson(const CheckpointPlace& place) {
   return json;
 }
 
-// With what the commit record says.
+// Returns the checkpoint with the contents of its commit record.
 Json DescribedToJson(io::FileSystem& fs, const CheckpointPlace& place, int* exit_code) {
   Json json = ToJson(place);
   if (!IsPublished(place)) return json;
@@ -54,7 +54,7 @@ Json DescribedToJson(io::FileSystem& fs, const CheckpointPlace& place, int* exit
   return json;
 }
 
-// A directory of checkpoints, or for them, in which there is none any more.
+// Returns whether a directory of checkpoints contains none any more.
 bool IsEmptied(io::FileSystem& fs, const std::string& path) {
   const Result<std::vector<io::FileInfo>> entries = fs.List(path);
   if (!entries.ok()) return false;
@@ -93,7 +93,7 @@ void PrintFinding(const CheckpointFinding& finding) {
   std::cout << base::Legible(finding.path) << ": " << finding.status.ToString() << "\n";
 }
 
-// Whoever writes it goes on with it: it is not dropped.
+// Does not drop a checkpoint that is being written: its writer goes on with it.
 Status Drop(io::FileSystem& fs, const CheckpointPlace& place) {
   if (place.found.state == kv::CheckpointState::kPartial) {
     return Status(Code::kBusy, place.found.directory + " is being written");

@@ -20,7 +20,8 @@ std::string PartIn(const std::string& directory, size_t rank) {
 
 Status AddHome(io::FileSystem& fs, const std::string& home, std::vector<CheckpointPlace>* places) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<kv::CheckpointFound> all, kv::FindCheckpoints(fs, home));
-  // Directories that have numbers for names, and of which none has a commit record, are no home.
+  // If directories have numbers for names, but none has a commit record, this is no directory of
+  // checkpoints.
   const bool is_home = std::any_of(all.begin(), all.end(), [](const kv::CheckpointFound& one) {
     return one.state != kv::CheckpointState::kUnrecorded;
   });
@@ -44,7 +45,7 @@ Status VerifyFile(io::FileSystem& fs, const std::string& path, const kv::StoredF
                 path + " does not have the sum that was noted; use another checkpoint");
 }
 
-// One export on its way.
+// One running export.
 class Exporter {
  public:
   Exporter(io::FileSystem& fs, const CheckpointPlace& place, const std::string& target,
@@ -59,7 +60,7 @@ class Exporter {
 
   Result<std::string> Run() {
     const Status exported = Export();
-    // Nothing stays of one that failed; the directory of all files first, while it is locked.
+    // A failed export leaves nothing. The directory of all files goes first, while it is locked.
     if (!exported.ok() && lock_ != nullptr) static_cast<void>(fs_.RemoveTree(partial_));
     QUIRE_RETURN_IF_ERROR(exported);
     made_.Keep();
@@ -106,7 +107,7 @@ class Exporter {
       QUIRE_ASSIGN_OR_RETURN(all, copier.Advance());
       progress_(done_.load(), total_);
     }
-    return CopyText(from, to, kv::kFilesName);  // and all names in it are durable
+    return CopyText(from, to, kv::kFilesName);  // now all names in it are durable
   }
 
   Status CopyText(const std::string& from, const std::string& to, const std::string& name) {
@@ -115,17 +116,17 @@ class Exporter {
     return io::ReplaceFile(fs_, to + "/" + name, text);
   }
 
-  // It exists from the rename on. Until then it is locked, since others remove what no process
-  // holds.
+  // The export exists from the rename on. Until then it is locked, because other programs remove
+  // what no process holds.
   Status Publish() {
     QUIRE_RETURN_IF_ERROR(CopyText(place_.found.directory, partial_, kv::kCommitName));
     QUIRE_RETURN_IF_ERROR(fs_.Rename(partial_, directory_));
     const Status durable = fs_.SyncDirectory(home_);
     if (!durable.ok()) {
-      static_cast<void>(fs_.Rename(directory_, partial_));  // if this fails, too, it is whole
+      static_cast<void>(fs_.Rename(directory_, partial_));  // if this fails, too, it is complete
       return durable;
     }
-    static_cast<void>(fs_.Unlink(DatabaseLockPath(directory_)));  // one that stays means nothing
+    static_cast<void>(fs_.Unlink(DatabaseLockPath(directory_)));  // a file that stays has no effect
     return Status();
   }
 

@@ -1,4 +1,4 @@
-// quire clean: what dead processes of this user left behind.
+// quire clean: removes what dead processes of this user left behind.
 #include <iostream>
 
 #include "base/printable.h"
@@ -11,9 +11,9 @@
 namespace quire::tool {
 namespace {
 
-// A region is nameless once all ranks of its node have it: what has a name for longer is either
-// waiting for a rank that takes its time, or left behind. Its creator may live in a container of
-// which this process does not see the processes.
+// A region loses its name once all ranks of its node have it. A region that has its name for longer
+// waits for a slow rank, or was left behind. Its creator may live in a container whose processes
+// this process does not see.
 constexpr uint64_t kRegionAgeSecondsMin = 60;
 
 constexpr char kSharedMemoryName[] = "shared memory";
@@ -49,7 +49,7 @@ void FindRegions(const std::string& directory, std::vector<Leftover>* found) {
   }
 }
 
-// An unlocked LOCK alone, with nothing of a database beside it.
+// Returns whether the directory contains only an unlocked LOCK, and nothing of a database.
 Result<bool> IsBareLock(io::FileSystem& fs, const std::string& directory) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(directory));
   return entries.size() == 1 && !entries[0].is_directory && entries[0].name == "LOCK";
@@ -67,7 +67,8 @@ Status AddCheckpoints(io::FileSystem& fs, const std::string& home, std::vector<L
   return Status();
 }
 
-// Of a repository, or a directory of checkpoints: one level down, and that of a single database.
+// Searches a repository, or a directory of checkpoints: one level down, and those of a single
+// database.
 Status FindBelow(io::FileSystem& fs, const std::string& directory, std::vector<Leftover>* found) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(directory));
   QUIRE_RETURN_IF_ERROR(AddCheckpoints(fs, directory, found));
@@ -84,8 +85,9 @@ Status FindBelow(io::FileSystem& fs, const std::string& directory, std::vector<L
   return Status();
 }
 
-// Under the lock of whoever would go on with it. False: somebody did, since it was found: a
-// directory with a lock alone became a database, which has ended by now.
+// Removes a leftover, under the lock of a program that would go on with it. Returns false if a
+// program has used it since: a directory with only a lock became a database, which is closed by
+// now.
 Result<bool> RemoveLocked(io::FileSystem& fs, const Leftover& leftover) {
   QUIRE_ASSIGN_OR_RETURN(
       const std::unique_ptr<io::FileLock> lock,
@@ -104,8 +106,8 @@ Result<bool> Remove(io::FileSystem& fs, const Leftover& leftover) {
   return true;
 }
 
-// What somebody has taken up again is taken out of `found`. Returns the first failure; the others
-// are removed all the same.
+// Removes all leftovers. Those that a program uses again are taken out of `found`. Returns the
+// first failure; the others are removed all the same.
 Status RemoveAll(io::FileSystem& fs, std::vector<Leftover>* found) {
   std::vector<Leftover> left;
   Status first;

@@ -11,7 +11,7 @@
 namespace quire::tool {
 namespace {
 
-// What lies in a checkpoint can be looked at like a database, but is a checkpoint first.
+// A checkpoint's contents can be read like a database's, but it counts as a checkpoint first.
 std::vector<std::string> DatabasesOf(io::FileSystem& fs, const std::string& path,
                                      bool is_checkpoint) {
   std::vector<std::string> directories;
@@ -43,7 +43,7 @@ std::vector<std::string> StoresOf(io::FileSystem& fs, const std::string& path) {
   return stores;
 }
 
-// "a database (quire ls /run)", or "2 databases (...)".
+// Appends "a database (quire ls /run)", or "2 databases (...)".
 void Add(size_t count, const std::string& kind, const std::string& command, std::string* text) {
   if (count == 0) return;
   if (!text->empty()) *text += " and ";

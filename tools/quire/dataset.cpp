@@ -1,4 +1,4 @@
-// quire dataset: what a simulation wrote epoch by epoch.
+// quire dataset: shows what a simulation wrote epoch by epoch.
 #include <iostream>
 
 #include "base/printable.h"
@@ -22,7 +22,7 @@ Json EpochToJson(const DatasetEpoch& epoch) {
           {"unix_time", epoch.unix_time}};
 }
 
-// The process that writes it; empty: none does.
+// Returns the process that writes the dataset; empty if there is none.
 std::string WriterOf(const std::string& directory) {
   const Result<std::string> writer =
       io::PosixFileSystem().LockHolder(directory + "/" + dataset::kLockName);
@@ -103,7 +103,7 @@ void PrintValue(const DatasetGetOptions& options, const std::string& writer, Sli
             << "\n";
 }
 
-// Where there is no dataset, the status says what is there instead.
+// If there is no dataset, the status names what is there instead.
 Result<OwnedDatasetReader> OpenAt(const std::string& path,
                                   const DatasetReaderOptions& options = {}) {
   Result<OwnedDatasetReader> reader = DatasetReader::Open(path, options);
@@ -139,7 +139,7 @@ Status ScanOne(const DatasetScanOptions& options) {
   const auto scan = reader->Scan(options.epoch);
   const bool json = options.json || options.format == ByteFormat::kJson;
   const std::string writer = WriterOf(options.path);
-  // In JSON each pair says it; where there is none, nothing else would.
+  // In JSON each pair contains the writer; if there is no pair, a note names it.
   if (!json || !scan->Valid()) NoteWriter(options.path, writer);
   for (uint64_t count = 0; scan->Valid(); scan->Next()) {
     if (json) {

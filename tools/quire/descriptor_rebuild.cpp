@@ -12,7 +12,7 @@
 namespace quire::tool {
 namespace {
 
-// Of each part: with the wrong rule hardly any is where it should be.
+// Keys tried in each part: with the wrong rule, hardly any key is in the part where it should be.
 constexpr int kKeysTried = 100;
 constexpr uint64_t kDescriptorBytesMax = 64 << 10;
 
@@ -35,8 +35,8 @@ Status CheckAllHere(const DatabaseOnDisk& place, const kv::Generation& generatio
                             std::to_string(generation.rank_count) + " or more");
 }
 
-// The first key of the part that is not its rank's, if `rank_count` ranks own keys by their hash.
-// Empty: all that are tried are its rank's; no key is.
+// Returns the first key of the part that another rank would own if `rank_count` ranks owned keys by
+// their hash. Empty (which is no key) if all tried keys are its rank's.
 Result<std::string> StrangeKey(io::FileSystem& fs, const PartOnDisk& part, int rank_count) {
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<lsm::Reader> reader,
                          lsm::Reader::Open(fs, part.directory, {}));
@@ -59,9 +59,10 @@ Status CheckKeys(io::FileSystem& fs, const DatabaseOnDisk& place, const kv::Gene
                             " ranks that are here had owned keys by their hash");
 }
 
-// Whether the keys exclude that there were more ranks, with parts on other nodes: the first parts
-// of many hold what fewer would own, too. A key that is not its rank's among one more is not among
-// more either: ranks own hashes in ranges.
+// Returns whether the keys exclude that there were more ranks, with parts on other nodes: the first
+// parts of many ranks contain only keys that fewer ranks would place there, too. A key that its
+// rank would not own among one more rank, it would not own among more, either: ranks own hashes in
+// ranges.
 Result<bool> AllAreHere(io::FileSystem& fs, const DatabaseOnDisk& place,
                         const kv::Generation& generation) {
   for (const PartOnDisk& part : place.parts) {
@@ -83,7 +84,8 @@ Result<kv::Generation> Identified(io::FileSystem& fs, const DatabaseOnDisk& plac
   return generation;
 }
 
-// What the user says goes for the newest; the older ones have to speak for themselves.
+// The user's options count for the newest generation; the older ones must be identified by their
+// keys.
 Result<kv::DatabaseDescriptor> Guess(io::FileSystem& fs, const DatabaseOnDisk& place,
                                      const RebuildOptions& options, lsm::RepairReport* report) {
   kv::DatabaseDescriptor descriptor;

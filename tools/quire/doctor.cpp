@@ -1,4 +1,5 @@
-// quire doctor: whether this machine, and a place on it, are ready; each finding with what to do.
+// quire doctor: checks whether this machine, and a place on it, are ready; each finding says what
+// to do.
 #include <chrono>
 #include <functional>
 #include <iostream>
@@ -64,7 +65,7 @@ void CheckSharedMemory(io::FileSystem& fs, Findings* findings) {
                  "quire clean --yes removes them");
 }
 
-// What a repository needs of its file system, tried out in a directory of its own.
+// Tries out what a repository needs of its file system, in a directory of its own.
 class Probe {
  public:
   Probe(io::FileSystem& fs, const std::string& path, Findings* findings)

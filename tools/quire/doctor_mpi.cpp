@@ -1,4 +1,4 @@
-// What quire doctor says of MPI. It is looked for as a user would start it.
+// The findings of quire doctor about MPI. It looks for MPI as a user would start it.
 #include <optional>
 #include <string>
 
@@ -15,7 +15,8 @@ std::string FirstLine(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-// Installed apart from the programs that people call; in a build directory, beside this one.
+// An installed probe is apart from the programs for users; in a build directory it is beside this
+// one.
 std::string FindProbe() {
   const std::string here = OwnDirectory();
   for (const std::string& path : {here + "/" + kProbeName, here + "/" QUIRE_PROBE_FROM_BIN}) {
@@ -24,7 +25,7 @@ std::string FindProbe() {
   return "";
 }
 
-// What stands between `begin` and `end` in `text`; empty: they do not.
+// Returns the text between `begin` and `end` in `text`; empty if they do not occur.
 std::string Between(const std::string& text, const std::string& begin, const std::string& end) {
   const size_t from = text.find(begin);
   if (from == std::string::npos) return "";

@@ -1,4 +1,4 @@
-// quire get: values of keys, from the ranks that own them.
+// quire get: prints values of keys, from the ranks that own them.
 #include <iostream>
 #include <utility>
 

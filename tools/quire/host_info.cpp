@@ -30,7 +30,7 @@ namespace {
 constexpr std::chrono::seconds kProgramTimeout{20};
 constexpr size_t kOutputBytesMax = 64 << 10;
 
-// Everything that comes through `fd` until it ends; false where that takes too long.
+// Reads everything from `fd` until its end; returns false if that takes too long.
 bool ReadToEnd(int fd, std::string* text) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point end = Clock::now() + kProgramTimeout;
@@ -46,7 +46,7 @@ bool ReadToEnd(int fd, std::string* text) {
   return false;
 }
 
-// This program's environment, and what Open MPI asks for to run as root and with few cores.
+// Returns this program's environment, and what Open MPI needs to run as root and with few cores.
 std::vector<std::string> EnvironmentOfLaunchers() {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
@@ -65,7 +65,8 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-// Starts `words` in a process group of its own, its output to `fd`; 0: it cannot be started.
+// Starts `words` in a process group of its own, with its output to `fd`. Returns 0 if it cannot be
+// started.
 pid_t Spawn(std::vector<std::string> words, int fd) {
   std::vector<std::string> variables = EnvironmentOfLaunchers();
   posix_spawn_file_actions_t actions;
@@ -84,7 +85,7 @@ pid_t Spawn(std::vector<std::string> words, int fd) {
   return error == 0 ? child : 0;
 }
 
-// "quire-<uid>-<pid>-<random>": the process id, where it is this user's.
+// Returns the process id in "quire-<uid>-<pid>-<random>", if the name is of this user.
 std::optional<int> CreatorIn(const std::string& name) {
   unsigned user = 0;
   int process = 0;

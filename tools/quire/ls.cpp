@@ -126,7 +126,7 @@ void PrintListed(const Json& place) {
   }
 }
 
-// What has a command of its own.
+// Kinds of content that have a command of their own.
 struct Others {
   Json datasets = Json::array();
   Json checkpoints = Json::array();

@@ -1,5 +1,5 @@
-// quire: looks at repositories without a running job. What each command is asked stands in
-// commands.h; what it answers, in docs/tool.md.
+// quire: inspects repositories without a running job. commands.h has the options of each command;
+// docs/tool.md describes its output.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
@@ -38,7 +38,7 @@ constexpr char kExamples[] =
 
 using Run = std::function<int()>;
 
-// One subcommand with what all have.
+// Adds a subcommand with the parts that all subcommands have.
 CLI::App* Add(CLI::App& app, const char* name, const char* what, const std::string& examples,
               bool* json) {
   CLI::App* command = app.add_subcommand(name, what);
@@ -52,7 +52,7 @@ CLI::App* Add(CLI::App& app, const char* name, const char* what, const std::stri
   throw CLI::ValidationError(option + " is \"" + given + "\"; it must be " + wanted);
 }
 
-// An option whose value is one of the names, and nothing else.
+// Adds an option that accepts only the names as values.
 template <typename Value>
 void AddChoice(CLI::App* command, const std::string& option, const std::string& what,
                const std::vector<std::pair<std::string, Value>>& names, Value* chosen) {
@@ -73,7 +73,7 @@ void AddChoice(CLI::App* command, const std::string& option, const std::string& 
       ->type_name("NAME");
 }
 
-// A whole number, decimal, of at least `least`.
+// Adds an option for a decimal whole number of at least `least`.
 template <typename Number>
 CLI::Option* AddNumber(CLI::App* command, const std::string& name, Number least,
                        const std::string& what, std::function<void(Number)> set) {
@@ -391,7 +391,7 @@ class Commands {
   std::map<CLI::App*, Run> runs_;
 };
 
-// "quire", or "quire stream get": the command that was given, as far as it is known.
+// Returns the given command, such as "quire" or "quire stream get", as far as it is known.
 std::string GivenCommand(const CLI::App* app) {
   std::string command = "quire";
   for (std::vector<CLI::App*> given = app->get_subcommands(); !given.empty();
@@ -401,13 +401,13 @@ std::string GivenCommand(const CLI::App* app) {
   return command;
 }
 
-// What was given on the command line is shown to a terminal.
+// Returns the error as one line, made legible because it repeats the command line on a terminal.
 std::string UsageText(const CLI::App* app, const CLI::Error& error) {
   return "quire: " + base::Legible(error.what()) + "; " + GivenCommand(app) +
          " --help says what can be given\n";
 }
 
-// The words of the command line. The word "help" in a command's place asks as --help does.
+// Returns the words of the command line. The word "help" in a command's place works like --help.
 std::vector<std::string> WordsOf(int argc, char** argv, const CLI::App& app) {
   std::vector<std::string> words(argv + 1, argv + argc);
   const CLI::App* within = &app;
@@ -427,7 +427,7 @@ std::vector<std::string> WordsOf(int argc, char** argv, const CLI::App& app) {
   return words;
 }
 
-// kInvalidArgument: a word on the command line stands where a command must, and is none.
+// Returns kInvalidArgument if a word is not a command in a place where there must be one.
 Status CheckCommands(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* within = &app;
   std::string so_far = "quire";
@@ -456,7 +456,7 @@ int ParseAndRun(CLI::App& app, const Commands& commands, int argc, char** argv) 
   std::vector<std::string> words = WordsOf(argc, argv, app);
   const Status known = CheckCommands(app, words);
   if (!known.ok()) return Fail(known);
-  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  std::reverse(words.begin(), words.end());  // CLI11 takes them in this order
   try {
     app.parse(words);
   } catch (const CLI::ParseError& error) {

@@ -1,5 +1,5 @@
-// quire-mpi-probe: what quire doctor, which links no MPI, has the launcher start on two ranks.
-// Every rank prints one line: its number of ranks, the level of threads, and the library's version.
+// quire-mpi-probe: quire doctor, which links no MPI, starts it on two ranks by the launcher. Every
+// rank prints one line: its number of ranks, the level of threads, and the library's version.
 #include <mpi.h>
 
 #include <cstdio>

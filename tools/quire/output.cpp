@@ -11,7 +11,7 @@
 namespace quire::tool {
 namespace {
 
-// Whether JSON can hold the bytes as they are, and a reader sees them.
+// Returns whether JSON can contain the bytes as they are, and a person can read them.
 bool IsPlainText(Slice bytes) {
   for (const char c : bytes) {
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') return false;

@@ -1,4 +1,4 @@
-// quire repair: makes databases that do not open openable again, and says what was lost.
+// quire repair: makes databases that cannot be opened usable again, and reports what was lost.
 #include "lsm/offline/repair.h"
 
 #include <iostream>
@@ -32,7 +32,7 @@ Json Told(const std::string& directory, const lsm::RepairReport& report, bool ye
   return json;
 }
 
-// What belongs to a checkpoint is not changed: its sums would not fit any more.
+// Does not change a part of a checkpoint: the checkpoint's checksums would no longer match.
 Result<lsm::RepairReport> RepairPart(io::FileSystem& fs, const DatabaseOnDisk& place,
                                      const PartOnDisk& part, bool yes) {
   const std::string above = io::DirectoryOf(part.directory);
@@ -43,7 +43,7 @@ Result<lsm::RepairReport> RepairPart(io::FileSystem& fs, const DatabaseOnDisk& p
       place.directory == part.directory ? io::DirectoryOf(place.directory) : place.directory);
   options.lost_prefix = kv::LostPrefix(part.generation, part.rank);
   options.holder = Holder();
-  // What tables are written with, where some are: as the last opener of the database did.
+  // The storage options of the tables, if there are any: those of the database's last opener.
   const Result<lsm::Manifest> manifest = lsm::ReadManifest(fs, part.directory);
   if (manifest.ok()) options.storage = manifest->options;
   QUIRE_ASSIGN_OR_RETURN(lsm::RepairReport report, lsm::Repair(fs, part.directory, options));
@@ -65,8 +65,7 @@ void PrintRepairedPart(const Json& part) {
   }
 }
 
-// A database that is open as a whole, or has a descriptor that only others can read, is not worked
-// on.
+// Fails if the database is open as a whole, or if only other users can read its descriptor.
 Status CheckPlace(const DatabaseOnDisk& place) {
   if (!place.lost_descriptor) QUIRE_RETURN_IF_ERROR(place.status);
   if (place.writer.empty()) return Status();
@@ -103,7 +102,7 @@ class Repairs {
     return place.lost_descriptor ? Rebuild(place, parts_open) : Status();
   }
 
-  // The parts' keys say what DATABASE said, once the parts can be read.
+  // If the parts can be read, their keys show what DATABASE contained.
   Status Rebuild(const DatabaseOnDisk& place, bool parts_open) {
     RebuildOptions rebuild;
     rebuild.dry_run = !options_.yes;

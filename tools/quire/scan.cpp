@@ -1,4 +1,4 @@
-// quire scan: pairs in the order of their keys, of all ranks.
+// quire scan: prints pairs of all ranks in the order of their keys.
 #include <iostream>
 #include <utility>
 
@@ -48,10 +48,10 @@ Status ScanAll(const ScanCommandOptions& options) {
         chain.Scan(from, to, [&](Slice key, const Chain::Value& read) -> Result<bool> {
           QUIRE_RETURN_IF_ERROR(PrintPair(options, place.writer, key, read));
           *progress = true;
-          from = std::string(key) + '\0';  // the next key, should the rest be read anew
+          from = std::string(key) + '\0';  // the next key, if the rest must be read again
           return ++count != options.limit;
         });
-    // In JSON each pair says it; where there is none, nothing else would.
+    // In JSON each pair contains the writer; if there is no pair, a note names it.
     if (scanned.ok() && count == 0) note(place);
     return scanned;
   };

@@ -1,4 +1,4 @@
-// quire stat: sizes, entries and what follows from them, of each rank and of each database.
+// quire stat: prints sizes, entries and derived figures, of each rank and of each database.
 #include <iostream>
 
 #include "lsm/offline/inspect.h"
@@ -8,9 +8,9 @@
 namespace quire::tool {
 namespace {
 
-// Of one part, or added up.
+// The figures of one part, or the sums of several.
 struct Sums {
-  uint64_t runs = 0;  // of parts added up: the most
+  uint64_t runs = 0;  // of several parts: the most
   uint64_t tables = 0;
   uint64_t entries = 0;
   uint64_t keys = 0;
@@ -96,7 +96,7 @@ Json ToJson(const Sums& sums) {
   json["log_records"] = sums.log_records;
   json["tables_written"] = sums.tables_written;
   json["allocated_bytes"] = sums.allocated_bytes;
-  // Of what would be there after a full merge, the oldest run is the best guess.
+  // The oldest run is the best estimate of the size after a full merge.
   json["space_amplification"] =
       Ratio(sums.table_bytes + sums.value_segment_bytes, sums.oldest_run_bytes);
   json["read_amplification"] = sums.runs;

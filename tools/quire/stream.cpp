@@ -1,4 +1,4 @@
-// quire stream: what simulations store version by version.
+// quire stream: shows what simulations store version by version.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -44,7 +44,7 @@ Json VersionToJson(const StreamVersion& version) {
   return json;
 }
 
-// What may be collected between being listed and being looked at is not there any more.
+// Returns whether the item is gone: it may be collected between its listing and its reading.
 bool Gone(const Status& status) {
   return status.code() == Code::kNotFound;
 }
@@ -86,7 +86,7 @@ Json PartToJson(const PartName& part, int* exit_code) {
   return json;
 }
 
-// How an object was given, or its digits.
+// Returns the object's key as it was given, or its digits.
 std::string KeyOf(const Json& object) {
   return object.contains("key") ? base::Printable(object["key"].get<std::string>())
                                 : "0x" + object["key_hex"].get<std::string>();
@@ -119,7 +119,7 @@ void PrintStreamPart(const Json& part) {
   }
 }
 
-// The parts that the command is about: of one rank, or of all.
+// Returns the parts that the command reads: of one rank, or of all.
 Result<std::vector<PartName>> PartsOf(const StreamPartOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const std::string place, io::AbsolutePath(options.path));
   io::FileSystem& fs = io::PosixFileSystem();
@@ -235,7 +235,7 @@ Result<int> StatStore(const StreamPartOptions& options) {
   return exit_code;
 }
 
-// What is found while parts are read.
+// The findings of reading the parts.
 struct Findings {
   uint64_t versions = 0;
   Json list = Json::array();
@@ -266,8 +266,8 @@ Status VerifyObject(const PartName& part, StreamReader& reader, const std::strin
   return Status();
 }
 
-// Versions first, which say whose bytes are damaged; then the log as a writer would walk it: what
-// no reader sees any more stops a writer, too.
+// Verifies the versions first, which shows whose bytes are damaged, and then the log, walked as a
+// writer would: damage that no reader sees can still stop a writer.
 Status VerifyPart(const PartName& part, bool progress, Findings* findings) {
   QUIRE_ASSIGN_OR_RETURN(const OwnedStreamReader reader, Open(part));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> keys, reader->Objects());

@@ -12,7 +12,7 @@ constexpr char kNpyMagic[] = "\x93NUMPY\x01";
 constexpr size_t kNpyMagicBytes = 8;  // with the NUL, which is the minor version
 constexpr size_t kNpyAlignment = 64;
 
-// NumPy's name of an element in little-endian order.
+// Returns NumPy's name of an element in little-endian order.
 const char* NpyName(ElementType element) {
   constexpr const char* kNames[] = {"|u1", "|i1", "<i2", "<i4", "<i8", "|u1",  "<u2",
                                     "<u4", "<u8", "<f4", "<f8", "<c8", "<c16"};
@@ -20,7 +20,7 @@ const char* NpyName(ElementType element) {
   return kNames[number < std::size(kNames) ? number : 0];
 }
 
-// The shortest digits that read back as the number.
+// Appends the shortest digits that read back as the number.
 template <typename Number>
 void Append(const char* at, std::string* to) {
   Number number;

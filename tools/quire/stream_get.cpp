@@ -1,4 +1,4 @@
-// quire stream get: one version of one object, written out.
+// quire stream get: writes out one version of one object.
 #include <fstream>
 #include <iostream>
 #include <memory>

@@ -9,7 +9,7 @@
 namespace quire::tool {
 namespace {
 
-// Whether a database is a checkpoint below `home`, which was looked at like a database.
+// Returns whether a database is a checkpoint below `home` that was read like a database.
 bool HoldsOneOf(const std::vector<DatabaseOnDisk>& databases, const std::string& home) {
   return std::any_of(databases.begin(), databases.end(), [&](const DatabaseOnDisk& place) {
     return place.directory.starts_with(home + "/");

@@ -1,4 +1,4 @@
-// quire verify: every checksum of every file.
+// quire verify: verifies every checksum of every file.
 #include <iostream>
 
 #include "lsm/offline/inspect.h"
@@ -17,7 +17,7 @@ struct Verified {
   uint64_t values = 0;
   uint64_t log_records = 0;
   uint64_t parts = 0;
-  Json open_in = Json::object();  // who has a database open, by directory
+  Json open_in = Json::object();  // the process that has a database open, by directory
   Json findings = Json::array();
 };
 

@@ -80,8 +80,8 @@ class RemoteView : public StreamView {
   const std::function<void()> on_damage_;
 };
 
-// Returns a view of version `told` in the mirror. If a store was removed and recreated, the mirror
-// may still contain another version of this number.
+// Returns a view of the wanted version in the mirror. If a store was removed and recreated, the
+// mirror may still contain another version of this number.
 Result<std::unique_ptr<StreamView>> MirroredView(StreamReader& mirror, Slice key,
                                                  const StreamVersion& told) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<StreamView> view, mirror.View(key, told.version));
