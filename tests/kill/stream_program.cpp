@@ -243,7 +243,7 @@ class Checker {
     uint64_t expected = newest;
     for (const quire::StreamVersion& version : *versions) {
       const std::string name = Named(object, version.version, version.snapshot);
-      // Without a hole, as far as the policy keeps versions.
+      // No version is missing among those that the policy keeps.
       if (version.version != expected && expected + kKeep > newest) {
         return Wrong(name + " stands where " + std::to_string(expected) + " should");
       }

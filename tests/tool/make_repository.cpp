@@ -7,8 +7,8 @@
 //
 // and DIRECTORY-checkpoints/own/1, a checkpoint of own.
 //
-// make_repository DIRECTORY logged: a database of 4 ranks, each with a log of 64 MiB, in which k000
-// to k009 are, and no more.
+// make_repository DIRECTORY logged: a database of 4 ranks, each with a log of 64 MiB. It contains
+// only k000 to k009.
 #include <cstdio>
 #include <memory>
 #include <string>

@@ -4,8 +4,8 @@
 //          (4 of int32, one negative), note (bytes), 00 ff (2 of complex64)
 //          rank 2, one put of field
 //
-// stay: says "ready" once a writer of rank 5 has one snapshot of field, and after each more that it
-// makes for a line of its input; finishes when the input ends.
+// stay: prints "ready" once a writer of rank 5 has one snapshot of field. For each line of input it
+// makes one more and prints "ready"; it finishes when the input ends.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>

@@ -1,14 +1,14 @@
-// The program that owns what looking_test.py looks at: owner DIRECTORY HOW
+// The program that owns the data that looking_test.py reads: owner DIRECTORY HOW
 //
 //   repository/numbers  pairs k0 to k299 in tables and in the log
 //   repository/atoms    a dataset of two epochs
 //   checkpoints         one of numbers
 //   place/heat          rank 0 of a stream store, whose log has wrapped: object0 to object23, large
 //
-// HOW is end: makes or opens all of them, writes, and ends properly; stay: says "ready" instead of
-// ending, keeps all open, and writes nothing more until it is killed or its input ends; or write:
-// the same, but it writes all of that again and again, and says "ready" each time. What is there
-// already goes on: epochs and snapshots have the next numbers.
+// HOW is one of: end: makes or opens all of them, writes, and ends properly. stay: prints "ready"
+// instead of ending, keeps all open, and writes nothing more until it is killed or its input ends.
+// write: like stay, but writes all of that again and again, and prints "ready" each time. Existing
+// data goes on: epochs and snapshots have the next numbers.
 #include <atomic>
 #include <cstdio>
 #include <iostream>

@@ -1,8 +1,9 @@
 // Prints all pairs of a database, as `quire scan` does: read_pairs DIRECTORY [PART...]
 //
-// By quire::DatabaseReader, forwards and then key by key; with parts, by lsm::Reader: of each part
-// one line "<records in the log> <live pairs>", after every checksum was verified. On each it
-// refreshes before it reads. Exit status 1, with the sentence, where a call fails.
+// It reads by quire::DatabaseReader, forwards and then key by key. With parts, it reads by
+// lsm::Reader, and prints for each part one line "<records in the log> <live pairs>", after it has
+// verified every checksum. It refreshes each reader before it reads. Exit status 1, with the error
+// text, if a call fails.
 #include <cstdio>
 #include <memory>
 #include <string>

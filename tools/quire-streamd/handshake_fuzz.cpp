@@ -1,9 +1,9 @@
-// Arbitrary bytes from a stranger, in arbitrary frames: nobody is let in who has not shown the
-// token, and what comes after that is bounded.
+// Arbitrary bytes from a stranger, in arbitrary frames: no client is admitted that has not proved
+// that it has the token, and frames after that have bounded sizes.
 //
-// Input: one byte of choices, then the bytes that come. Choices: bit 0: the checksums of what
-// should be a head are made right first, so that more is looked at; bits 1 and 2: as the first
-// frame, the second, or one of a connection that stands.
+// Input: one byte of choices, then the bytes that arrive. Choices: bit 0: the checksums of the
+// supposed head are corrected first, so that more of it is read; bits 1 and 2: the bytes are the
+// first frame, the second frame, or a frame of an established connection.
 #include <cstdint>
 #include <cstring>
 #include <string>

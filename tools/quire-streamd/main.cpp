@@ -1,5 +1,5 @@
 // quire-streamd: serves the streams of this node to other nodes, and their streams to readers here.
-// See docs/streamd.md; what it protects, and what not, is in docs/security.md.
+// docs/streamd.md describes it, and docs/security.md what it protects, and what not.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

@@ -1,8 +1,8 @@
-// Arbitrary frames, one after the other, from a peer that has the token: each is answered by one
-// frame, or the connection ends.
+// Arbitrary frames, one after the other, from a peer that has the token: the daemon answers each by
+// one frame, or ends the connection.
 //
 // Input: for each frame one byte of choices, two of length, and the bytes of that length. Choices:
-// bits 0 to 3: the kind; bit 7: the bytes come as they are, without a right head before them.
+// bits 0 to 3: the kind; bit 7: the bytes are sent as they are, without a valid head before them.
 #include <stdlib.h>
 #include <sys/socket.h>
 

@@ -43,7 +43,7 @@ Result<lsm::RepairReport> RepairPart(io::FileSystem& fs, const DatabaseOnDisk& p
       place.directory == part.directory ? io::DirectoryOf(place.directory) : place.directory);
   options.lost_prefix = kv::LostPrefix(part.generation, part.rank);
   options.holder = Holder();
-  // The storage options of the tables, if there are any: those of the database's last opener.
+  // Tables that this writes get the options of the last opener of the database.
   const Result<lsm::Manifest> manifest = lsm::ReadManifest(fs, part.directory);
   if (manifest.ok()) options.storage = manifest->options;
   QUIRE_ASSIGN_OR_RETURN(lsm::RepairReport report, lsm::Repair(fs, part.directory, options));

@@ -41,7 +41,7 @@ size_t OpenDescriptors() {
   return count - 1;  // that of the directory
 }
 
-// With files that are mapped, and with files that cannot be.
+// Runs with files that are mapped, and with files that cannot be.
 class DescriptorCacheTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {

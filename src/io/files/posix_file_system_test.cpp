@@ -187,7 +187,7 @@ class FewDescriptors {
   std::vector<int> taken_;
 };
 
-// With any number of descriptors left the file is replaced as a whole, or nothing has changed.
+// With any number of descriptors left, the file is replaced as a whole, or nothing has changed.
 TEST(PosixFileSystem, ReplacingAFileWithFewDescriptorsIsAllOrNothing) {
   const TempDirectory directory;
   FileSystem& fs = PosixFileSystem();

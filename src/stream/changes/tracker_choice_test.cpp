@@ -110,7 +110,7 @@ TEST(Tracker, AnObjectThatRestsAndChangesByTurnsIsFollowedExactly) {
   std::string turns;
   uint64_t least_copied = object.bytes();  // since the time when all changed
   for (int step = 0; step < 12 * kTurnSteps; ++step) {
-    // Nothing, little, more than half of the pages, all.
+    // In turns nothing changes, little, more than half of the pages, or everything.
     const uint64_t patches[] = {0, 1, kPatches * 3 / 5, kPatches};
     const uint64_t first = random.Below(kPatches);
     for (uint64_t patch = first; patch < first + patches[step / kTurnSteps % 4]; ++patch) {

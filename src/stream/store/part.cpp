@@ -123,7 +123,7 @@ void Part::FillLive(const LogContents& found) {
 
 Status Part::Commit(std::vector<PendingVersion>* items, uint64_t snapshot) {
   const uint64_t bytes = CommitBytes(*items);
-  // All that can fail comes before the record.
+  // Every step that can fail for lack of room or memory comes before the record.
   QUIRE_RETURN_IF_ERROR(MakeRoom(bytes, *items, items->size()));
   std::list<LiveCommit> fresh = NewLive(items->size());
   QUIRE_RETURN_IF_ERROR(heap_->Begin(bytes));

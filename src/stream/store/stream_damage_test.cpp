@@ -87,7 +87,7 @@ TEST_F(StreamDamage, EveryFlippedByteIsDetectedOrHarmless) {
     Flip(offset);
     ASSERT_FALSE(Detected()) << "offset " << offset;
   }
-  // At least the identity and all that the versions store.
+  // Damage is detected at least in the identity and in all that the versions store.
   EXPECT_GT(detected, kPageBytes + 3700);
 }
 
