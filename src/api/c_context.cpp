@@ -17,8 +17,8 @@
 namespace quire::api {
 namespace {
 
-// Options of different kinds have different names: the name tells which is meant. One that nobody
-// knows is taken for a database's.
+// Returns the kind of an option. No two kinds have an option of the same name, so the name
+// identifies the kind. An unknown name counts as a database option.
 OptionGroup GroupOf(const std::string& name) {
   for (const OptionRow& row : OptionTable::Rows()) {
     if (row.name == name) return row.group;
@@ -41,7 +41,8 @@ auto WithOption(Options* options, const std::string& name, const Body& body) {
   }
 }
 
-// Where one rank has no memory for its handle, no rank has a context.
+// Gives the context to the program. If one rank has no memory for its handle, no rank has a
+// context.
 Status GiveContext(Result<std::unique_ptr<Context>> made, quire_context** context) {
   QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<Context> opened, std::move(made));
   std::unique_ptr<quire_context> handle;
@@ -283,7 +284,7 @@ int quire_db_open(quire_context* context, const char* name, const quire_options*
 
 int quire_db_close(quire_db* db) {
   return quire::api::WithDatabase(db, [db](quire::Database& database) {
-    // A database that a call is inside of must not go.
+    // A function of the program that runs inside a call of the library must not close a database.
     QUIRE_RETURN_IF_ERROR(quire::base::CheckNoProgramCall("quire_db_close"));
     const Status closed = database.Close();
     db->database.reset();

@@ -38,7 +38,7 @@ struct quire_dataset_scan {
 namespace quire::api {
 namespace {
 
-// Values that `get` finds, as a handle.
+// Gives the values that `get` finds as a handle.
 template <typename Get>
 Status GiveValues(quire_dataset_values** values, const Get& get) {
   if (values == nullptr) return NullArgument("values");
@@ -195,7 +195,7 @@ int quire_dataset_reader_get_many(const quire_dataset_reader* reader, uint64_t e
     if (count > 0 && values == nullptr) return NullArgument("values");
     std::vector<std::vector<DatasetValue>> found;
     QUIRE_RETURN_IF_ERROR(dataset.GetMany(epoch, SlicesOf(count, keys, key_sizes), &found));
-    // All of them are made before one is given out: where there is no memory, none is.
+    // All are made before one is given to the caller: if there is no memory, the caller gets none.
     std::vector<std::unique_ptr<quire_dataset_values>> made(count);
     for (size_t i = 0; i < count; ++i) {
       if (found[i].empty()) continue;

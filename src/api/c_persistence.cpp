@@ -18,8 +18,9 @@ using quire::api::WithDatabase;
 namespace quire::api {
 namespace {
 
-// Runs `prepare` and gives the event of what `begin` begins out; where nobody wants it, waits for
-// its end. Where one rank has no memory to give it out, nothing begins on any rank.
+// Runs `prepare`, and gives the program the event of the operation that `begin` begins; if the
+// program takes no event, waits for its end. If one rank has no memory for the event, nothing
+// begins on any rank.
 template <typename Prepare, typename Begin>
 Status GiveEvent(Context& context, quire_event** event, const Prepare& prepare,
                  const Begin& begin) {

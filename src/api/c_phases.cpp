@@ -12,7 +12,7 @@ using quire::api::WithDatabase;
 namespace quire::api {
 namespace {
 
-// Where it stands on no pair.
+// Returns the error of an iterator that stands on no pair.
 Status OffTheEnd(const LocalIterator& iterator) {
   QUIRE_RETURN_IF_ERROR(iterator.status());
   return Status(Code::kInvalidArgument, "the iterator stands on no pair");

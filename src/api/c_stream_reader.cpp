@@ -27,7 +27,7 @@ struct quire_stream_reader {
   quire::base::OwnProcess process = {};
 };
 
-// Its bytes are there in a forked child, too.
+// A view. Its bytes are valid in a forked child, too.
 struct quire_stream_view {
   static constexpr const char* kName = "view";
   std::unique_ptr<StreamView> object;
@@ -36,7 +36,7 @@ struct quire_stream_view {
 namespace quire::api {
 namespace {
 
-// What `get` puts into the place that it is given, as memory for the program to free.
+// Gives the object that `get` writes, in memory that the program frees.
 template <typename Get>
 Status GiveObject(void** bytes, size_t* size, const Get& get) {
   if (bytes == nullptr || size == nullptr) return NullArgument("bytes or size");
@@ -47,7 +47,7 @@ Status GiveObject(void** bytes, size_t* size, const Get& get) {
   return Status();
 }
 
-// The same in memory of the program, which has `*size` bytes.
+// Writes the object into memory of the program, which has `*size` bytes.
 template <typename Get>
 Status FillObject(void* buffer, size_t* size, const Get& get) {
   if (size == nullptr || (buffer == nullptr && *size > 0)) return NullArgument("buffer or size");
@@ -74,7 +74,8 @@ Status GiveView(quire_stream_view** view, const See& see) {
   return Status();
 }
 
-// `values` as an array for the program to free; one more than there are, so that none is null.
+// Gives `values` as an array that the program frees. It has one element more, so that it is never
+// null.
 template <typename Given, typename Value, typename Convert>
 Status GiveArray(const std::vector<Value>& values, Given** given, size_t* count,
                  const Convert& convert) {

@@ -50,7 +50,8 @@ constexpr StreamCount kCounts[] = {
 // One name for each field.
 static_assert(sizeof(StreamStatistics) == std::size(kCounts) * sizeof(uint64_t));
 
-// Guarded, with the stream of a writer; kInvalidArgument where it is null, or has finished.
+// Runs `body` with a writer's stream, guarded; kInvalidArgument if the writer is null or has
+// finished.
 template <typename Handle, typename Body>
 int WithStream(Handle* writer, const Body& body) {
   return Guarded([&]() -> Status {
@@ -61,7 +62,7 @@ int WithStream(Handle* writer, const Body& body) {
   });
 }
 
-// The number that a commit gave, for a program that may not want it.
+// Gives the number of a commit to a program that may not want it.
 Status GiveNumber(Result<uint64_t> made, uint64_t* number) {
   QUIRE_RETURN_IF_ERROR(made.status());
   if (number != nullptr) *number = *made;
@@ -151,7 +152,7 @@ int quire_stream_writer_mark_dirty(quire_stream_writer* writer, const void* key,
 int quire_stream_writer_restore(quire_stream_writer* writer, uint64_t snapshot, const void* key,
                                 size_t key_size) {
   return WithStream(writer, [&](StreamWriter& stream) -> Status {
-    // To the stream an empty key stands for all objects, and no object has it.
+    // For the stream an empty key means all objects, and no object has an empty key.
     if ((key == nullptr) != (key_size == 0)) {
       return Status(Code::kInvalidArgument,
                     key == nullptr ? "the key is null, and has a size" : "the key is empty");

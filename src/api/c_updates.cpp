@@ -16,7 +16,7 @@ quire_bytes ToC(Slice bytes) {
   return {bytes.data(), bytes.size()};
 }
 
-// What a function of the program answered.
+// Returns the status that a function of the program means by its result.
 Status OutcomeOf(int code) {
   if (code == QUIRE_OK) return Status();
   if (code == QUIRE_NOT_FOUND) return Status(Code::kNotFound);

@@ -28,7 +28,7 @@ Status InstallLogSink() {
   for (size_t i = 0; i < std::size(kLevels); ++i) {
     if (*wanted != kLevels[i]) continue;
     static std::once_flag once;
-    // A program that has a sink of its own has asked for more.
+    // A sink that the program has installed stays.
     if (!base::LogEnabled()) std::call_once(once, Install, static_cast<LogLevel>(i));
     return Status();
   }

@@ -24,8 +24,7 @@ Result<std::unique_ptr<Context>> OpenAlone(Slice repository, const ContextOption
 Result<std::unique_ptr<Context>> OpenTogether(int communicator, Slice repository,
                                               const ContextOptions& options) {
   QUIRE_RETURN_IF_ERROR(base::CheckNoProgramCall("OpenContext"));
-  // A variable that cannot be read is told by NewContext, on all ranks alike, which needs a
-  // transport.
+  // NewContext reports a variable that cannot be read, on all ranks alike; this needs a transport.
   ContextOptions with_environment = options;
   const Status readable =
       base::OrOutOfMemory([&] { return OptionTable::ApplyEnvironment(&with_environment); });

@@ -1,4 +1,4 @@
-// What opens streams on the real file system.
+// Opens streams on the real file system.
 #include <memory>
 #include <utility>
 

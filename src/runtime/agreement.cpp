@@ -13,14 +13,14 @@ constexpr int kCodeLast = static_cast<int>(Code::kUnsupported);
 constexpr char kSameOnAll[] = "; give the same on all ranks";
 constexpr Slice kNameIs = "name = ";
 
-// The line of a text that contains the place `at`, or that ends there.
+// Returns the line of `text` that contains the place `at`, or that ends there.
 std::string LineAround(Slice text, size_t at) {
   const size_t before = at == 0 ? Slice::npos : text.rfind('\n', at - 1);
   const size_t begin = before == Slice::npos ? 0 : before + 1;
   return std::string(text.substr(begin, text.find('\n', begin) - begin));
 }
 
-// As Status::WithContext.
+// Adds the rank to the text, like Status::WithContext.
 Status OfRank(const Status& status, size_t rank) {
   return base::Failure(status.code(), [&] {
     return status.WithContext("rank " + std::to_string(rank)).message();
@@ -73,7 +73,7 @@ Gathered Gather(comm::Exchange& exchange, const Status& mine, Slice bytes) {
     const Status decoded = DecodeOutcome(part, &status, &own);
     if (!decoded.ok()) status = decoded;
     if (!status.ok()) {
-      // On one rank there is no other that it could have been.
+      // With one rank, the failing rank is known without its number.
       const bool alone = gathered.parts.size() == 1;
       gathered.status = alone ? status : OfRank(status, rank);
       gathered.parts.resize(rank);

@@ -57,8 +57,9 @@ Result<std::vector<Introduction>> Introduce(comm::Exchange& exchange, const Stat
   return all;
 }
 
-// Ranks of one node see the same files: a repository each would hold a part of every database, and
-// none of them all parts. (Nodes may have directories of other names for it.)
+// Checks that all ranks of a node use the same directory. They see the same files: with different
+// directories, each repository would contain a part of every database, and none would contain all
+// parts. (Different nodes may use directories of different names.)
 Status CheckRepositories(const std::vector<Introduction>& ranks) {
   std::map<uint64_t, size_t> first_of_node;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -80,14 +81,15 @@ uint64_t MemoryLimit(const std::vector<Introduction>& ranks, uint64_t given) {
   return MemoryBudget::LimitOver(memories, given);
 }
 
-// Tools and readers want the path of a database, a program that of its repository: a mistake must
-// not put databases into one.
+// Refuses the directory of a database as a repository. Tools and readers take the path of a
+// database, and a program that of its repository: if a program confuses the two, it must not create
+// databases inside a database.
 Status CheckIsNoDatabase(io::FileSystem& fs, const std::string& repository) {
   for (const auto& [file, what] :
        {std::pair(kDatabaseFile, "database"), std::pair(kDatasetFile, "dataset")}) {
     const std::string path = repository + "/" + file;
     QUIRE_ASSIGN_OR_RETURN(const bool there, fs.Exists(path));
-    // A database may have such a name.
+    // A database may have the name of the file.
     if (!there || fs.CheckDirectory(path).ok()) continue;
     return Status(Code::kInvalidArgument,
                   repository + " is a " + what +
@@ -108,7 +110,8 @@ Status Prepare(const Status& before, ContextState* context, Slice repository,
   return made->MakeDirectory(*context->fs, context->repository);
 }
 
-// Before the ranks exchange their data, so that all ranks learn if one cannot start its threads.
+// Runs before the ranks exchange their data, so that all ranks learn if one cannot start its
+// threads.
 Status StartExecutor(const Environment& environment, ContextState* context) {
   if (!environment.background_threads) {
     context->executor = base::NewManualExecutor();
@@ -126,7 +129,7 @@ Status StartExecutor(const Environment& environment, ContextState* context) {
   return Status();
 }
 
-// What a rank concludes from what all ranks are: no rank has a context alone.
+// Draws a rank's conclusions from the data of all ranks: either all ranks have a context, or none.
 Status Conclude(const std::vector<Introduction>& ranks, ContextState* context) {
   for (const Introduction& rank : ranks) context->machine_ids.push_back(rank.machine_id);
   const uint64_t limit = MemoryLimit(ranks, context->options.memory_bytes);
@@ -188,7 +191,7 @@ Status ContextState::MakeDirectory(const std::string& directory) const {
   return io::MakeDurableDirectory(*fs, directory);
 }
 
-// Nothing here allocates memory: a context must end even if there is none.
+// Allocates no memory: a context must end even if there is none.
 void ContextState::End() {
   std::vector<std::shared_ptr<Job>> ended;
   {
@@ -196,9 +199,10 @@ void ContextState::End() {
     ended = std::exchange(jobs, {});
   }
   for (const std::shared_ptr<Job>& job : ended) job->Stop();
-  EndBackground();  // of those, nobody is about to send any more
+  EndBackground();  // after this, no background work sends
   while (ProgressClient* const client = TakeProgressClient()) client->Shutdown();
-  // Not with the last get under way that somebody keeps: MPI may be finalized by then.
+  // Destroys the exchange here, and not with the last reference to the context, which a pending get
+  // may hold: MPI may be finalized by then.
   exchange.reset();
   EndBackground();
 }

@@ -50,7 +50,7 @@ std::shared_ptr<Job> Job::Prepare(const std::shared_ptr<ContextState>& context, 
                                   std::string what, std::unique_ptr<JobWork> work) {
   std::shared_ptr<Job> job(new Job(context, std::move(what), std::move(work)));
   job->channel_ = Channel(number, kJobOperation);
-  std::vector<std::shared_ptr<Job>> settled;  // stopped now: they may outlive the exchange
+  std::vector<std::shared_ptr<Job>> settled;  // stopped below: they may outlive the exchange
   {
     const std::lock_guard<std::mutex> lock(context->mutex);
     const auto first =
@@ -151,7 +151,7 @@ void Job::Schedule() {
   const std::shared_ptr<Job> self = weak_from_this().lock();
   if (self == nullptr || queued_.exchange(true)) return;
   work_ns_ = NowNs();
-  for_program_ = false;  // after that: until then it may rest
+  for_program_ = false;  // after work_ns_: an older work_ns_ must not count
   const auto slice = [self] { self->Guarded([&] { self->RunSlice(); }); };
   int step = 0;
   {
@@ -171,20 +171,22 @@ void Job::Schedule() {
   exchange_->Nudge(this);
 }
 
-// What cannot be told for want of memory ends the job: the little that this takes may be there.
+// Ends the job if there was no memory to report something. This takes little memory, which may
+// still be available.
 void Job::EndWithoutMemory() {
   context_->progress_queue->Run([self = shared_from_this()] {
     if (self->exchange_->rank() == 0) {
       self->Fail(base::OutOfMemory());
-      self->End(self->AnnouncedStatus());  // where others were told of an end already
+      self->End(self->AnnouncedStatus());  // if rank 0 has already announced an end
     } else {
       self->ReportShortage();
     }
-    self->Schedule();  // where it had ended already
+    self->Schedule();  // if the job had already ended
   });
 }
 
-// Not rank 0. It may have done what the job is for meanwhile: how the job ends is for it to say.
+// Reports that this rank ran out of memory. Not on rank 0. Does not end the job here: rank 0 may
+// have completed the job meanwhile, and it decides how the job ends.
 void Job::ReportShortage() {
   Report report{0, base::OutOfMemory(), {}};
   {
@@ -194,7 +196,7 @@ void Job::ReportShortage() {
     starved_ = true;
     report.step = step_;
   }
-  // If there is no memory again, rank 0 asks.
+  // If there is no memory for the report either, rank 0 asks later.
   static_cast<void>(base::OrOutOfMemory([&] {
     SendReport(report);
     return Status();
@@ -233,7 +235,7 @@ void Job::RunSlice() {
   if (*state == JobWork::State::kAgain) Schedule();
 }
 
-// Work that runs out of memory has failed.
+// Calls the work, and treats lack of memory as its failure.
 Result<JobWork::State> Job::CallWork(int step, const std::string* news, std::string* note) {
   return base::OrOutOfMemory([&]() -> Result<JobWork::State> {
     if (step == kJobUndo) {
@@ -247,7 +249,7 @@ Result<JobWork::State> Job::CallWork(int step, const std::string* news, std::str
   });
 }
 
-// Regardless of the result: no waiting thread may wait forever.
+// Sets finished_ regardless of the result: no waiting thread may wait forever.
 void Job::Finish() {
   try {
     work_->Finish(status_);
@@ -257,7 +259,7 @@ void Job::Finish() {
   finished_ = true;
 }
 
-// Reports to rank 0, where messages may be sent.
+// Reports to rank 0 from the progress queue, which may send messages.
 void Job::EndStep(Report report) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -285,7 +287,8 @@ void Job::SendReport(const Report& report) {
   if (!sent.ok()) NotReported(step, sent);
 }
 
-// If rank 0 or this one had no memory for it, rank 0 asks, after a deadline.
+// Handles a report that did not arrive. If rank 0 or this rank had no memory for it, rank 0 asks
+// after a deadline.
 void Job::NotReported(int step, const Status& why) {
   if (why.code() != Code::kOutOfMemory) return End(AfterFailure(why.WithContext(what_)));
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -294,7 +297,7 @@ void Job::NotReported(int step, const Status& why) {
 
 // ---- Waiting ----
 
-// What only this thread can do.
+// Does the work that only this thread can do.
 void Job::Pump() {
   context_->progress_queue->RunPending();
   while (context_->blocking_executor->RunOne()) {
@@ -303,7 +306,7 @@ void Job::Pump() {
 
 bool Job::Ready() {
   if (!finished_ && !exchange_->has_handler_thread()) {
-    if (!exchange_->CheckThread().ok()) return finished_;  // what waits is left to those who may
+    if (!exchange_->CheckThread().ok()) return finished_;  // left to a thread that may call
     exchange_->Progress();
     Pump();
   }
@@ -311,14 +314,14 @@ bool Job::Ready() {
   return finished_;
 }
 
-// The exchange may be gone.
+// Does not touch the exchange, which may be gone.
 bool Job::IsOver() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return ended_ || stopped_;
 }
 
-// For those that never wait: whether the rank that is missing lives, and after a deadline where it
-// is. What finds no memory is done by a later look.
+// Serves callers that never wait: checks whether the missing rank lives and, after a deadline, asks
+// it for its state. If there is no memory for this, a later call repeats it.
 void Job::LookAfterMissing() {
   if (IsOver()) return;
   static_cast<void>(base::OrOutOfMemory([this] {
@@ -331,7 +334,7 @@ void Job::LookForMissing() {
   const int missing = Missing();
   if (missing == comm::Exchange::kNobody || missing == exchange_->rank()) return;
   const Status lives = exchange_->PeerStatus(missing);
-  // To send may have to wait for room.
+  // Sending may have to wait for room, so the progress queue does it.
   if (!lives.ok()) {
     context_->progress_queue->Run([self = shared_from_this(), lives] { self->Fail(lives); });
   } else if (MayAsk(missing)) {
@@ -348,7 +351,7 @@ uint64_t Job::TimeoutNs() const {
   return context_->options.timeout_ms * base::kNsPerMs;
 }
 
-// Once for each deadline that a rank has been missing for.
+// Returns true once for each deadline for which a rank has been missing.
 bool Job::MayAsk(int missing) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const uint64_t since_ns = IsWatched(missing) ? asked_ns_ : step_ns_;
@@ -357,12 +360,12 @@ bool Job::MayAsk(int missing) {
   return true;
 }
 
-// Below: with mutex_.
+// Here and in Watch: with mutex_ held.
 bool Job::IsWatched(int missing) const {
   return watched_rank_ == missing && watched_step_ == step_;
 }
 
-// It is asked now.
+// Notes that `missing` is asked now.
 void Job::Watch(int missing) {
   if (!IsWatched(missing)) {
     watched_rank_ = missing;
@@ -371,7 +374,7 @@ void Job::Watch(int missing) {
     hindrance_ = Status();
   }
   const uint64_t now_ns = NowNs();
-  // If nobody has asked for long, it is not known whether it would have answered.
+  // If it was not asked for a long time, it is unknown whether it would have answered.
   if (now_ns - asked_ns_ >= 2 * TimeoutNs()) unheard_ns_.reset();
   asked_ns_ = now_ns;
   if (!unheard_ns_.has_value()) unheard_ns_ = asked_ns_;
@@ -379,23 +382,23 @@ void Job::Watch(int missing) {
 
 void Job::StartAsking(int missing) {
   if (IsOver()) return;
-  // What comes of the answer may have to be sent, which the callback must not do.
+  // Handling the answer may send messages, which the callback must not do.
   const auto answered = [self = shared_from_this(), missing](const comm::Outcome& outcome) {
     self->context_->progress_queue->Run(
         [self, missing, asked = outcome.status, text = std::string(outcome.answer)] {
           self->Guarded([&] { self->TakeAsked(missing, asked, text); });
-        });  // without memory for that: it asks again
+        });  // without memory for this, the job asks again later
   };
   const Status sent = base::OrOutOfMemory([&] {
     return exchange_->StartThen(missing, channel_, {}, EncodeJobMessage(kJobAsk, Status(), {}),
                                 answered);
   });
-  // Without memory or room, it is asked again after the next deadline.
+  // Without memory or room, the job asks again after the next deadline.
   if (sent.ok() || sent.code() == Code::kTimedOut || sent.code() == Code::kOutOfMemory) return;
   Guarded([&] { TakeAsked(missing, sent, {}); });
 }
 
-// What it said counts for the step in which it was asked.
+// Notes the rank's answer. It counts for the step in which the rank was asked.
 void Job::TakeAnswer(int rank, Status hindrance) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!IsWatched(rank)) return;
@@ -404,7 +407,7 @@ void Job::TakeAnswer(int rank, Status hindrance) {
   hindrance_ = std::move(hindrance);
 }
 
-// Whether the question was lost, or its answer, and neither says anything of the rank.
+// Returns whether the question or its answer was lost, which says nothing about the rank.
 bool Job::IsUnheard(int missing, const Status& asked) const {
   return asked.code() == Code::kTimedOut ||
          (asked.code() == Code::kOutOfMemory && exchange_->PeerStatus(missing).ok());
@@ -417,12 +420,12 @@ void Job::TakeAsked(int missing, const Status& asked, Slice present) {
   if (Starved()) ReportShortage();
 }
 
-// Whether the thread that waits has something to do itself.
+// Returns whether the waiting thread has something to do itself.
 bool Job::MayPump() const {
   return context_->progress_queue->pending() || (queued_ && context_->manual_background);
 }
 
-// The rank that is waited for; kNobody where this one has ended.
+// Returns the rank for which the job waits; kNobody if the job has ended on this rank.
 int Job::Missing() const {
   if (finished_) return comm::Exchange::kNobody;
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -439,7 +442,8 @@ bool Job::Starved() const {
   return starved_;
 }
 
-// After a deadline: asks the rank that is waited for, and returns what keeps it from going on.
+// After a deadline: asks the rank for which the job waits, and returns what prevents that rank from
+// making progress.
 Status Job::AskMissing() {
   const int missing = Missing();
   if (missing != comm::Exchange::kNobody && missing != exchange_->rank()) {
@@ -455,8 +459,8 @@ Status Job::AskMissing() {
   return Hindrance(Missing());
 }
 
-// kTimedOut if `missing`, of Missing, may be waited for in vain: for a deadline it has not
-// answered, or its part has not gone on, or it says so of a rank that it waits for.
+// kTimedOut if waiting for `missing` (from Missing) may be in vain: for a deadline it has not
+// answered, or has made no progress with its part, or it reports this of a rank for which it waits.
 Status Job::Hindrance(int missing) const {
   if (missing == comm::Exchange::kNobody) return Status();
   const int rank = exchange_->rank();
@@ -471,7 +475,7 @@ Status Job::Hindrance(int missing) const {
   if (asked_lately && unheard_ns_.has_value() && NowNs() - *unheard_ns_ >= TimeoutNs()) {
     return Overdue(missing, "answered rank " + std::to_string(rank));
   }
-  // It may have gone on since, if nobody has asked for long.
+  // If it was not asked for a long time, it may have made progress since.
   return NowNs() - heard_ns_ < 2 * TimeoutNs() ? hindrance_ : Status();
 }
 
@@ -496,7 +500,8 @@ Status Job::Wait() {
       Fail(status);
       continue;
     }
-    // ProgressQueue of this rank, also for those that ask it, end Await before its deadline.
+    // Await returns before its deadline if this rank's ProgressQueue has work, also work that
+    // another rank's question has put there.
     if (status.ok() && NowNs() - since_ns < TimeoutNs()) continue;
     const Status hindrance = AskMissing();
     if (finished_) break;

@@ -1,4 +1,4 @@
-// What the ranks of a job tell each other, and what becomes of it.
+// The messages between the ranks of a job, and how a Job handles them.
 #include "runtime/job_message.h"
 
 #include <mutex>
@@ -42,15 +42,16 @@ Status Job::OnMessage(int source, Slice message, std::string* answer) {
     *answer = Present();
     if (exchange_->rank() != 0) return Status();
     SetAcknowledged(source);
-    // Rank 0 may neither wait nor look, and the others learn of the missing rank from it alone.
-    // Without memory for that, the next question has it done.
+    // The program on rank 0 may call neither Wait nor Ready, and the other ranks learn of the
+    // missing rank from rank 0 alone. Without memory for this, the next question repeats it.
     static_cast<void>(base::OrOutOfMemory([this] {
       context_->progress_queue->Run([self = shared_from_this()] { self->LookAfterMissing(); });
       return Status();
     }));
     return Status();
   }
-  // Without memory the job ends here: its sender would not hear of it, or not say it to the others.
+  // Without memory, the job ends here: otherwise the sender would not learn of it, or could not
+  // inform the other ranks.
   Guarded([&] {
     if (exchange_->rank() == 0) {
       TakeReport(source, {news.step, news.status, std::move(news.note)});
@@ -61,8 +62,9 @@ Status Job::OnMessage(int source, Slice message, std::string* answer) {
   return Status();
 }
 
-// Where the job is on this rank, and whether its part does not go on. Rank 0: what it told all, and
-// whether the part of any rank does not go on. It neither waits nor sends.
+// Returns the step of the job on this rank, and whether this rank's part makes no progress. Rank 0
+// returns the news that it last announced, and whether any rank's part makes no progress. Neither
+// waits nor sends.
 std::string Job::Present() const {
   const int missing = Missing();
   const bool zero = exchange_->rank() == 0;
@@ -78,7 +80,7 @@ std::string Job::Present() const {
   return EncodeJobMessage(news.step, hindrance, news.note);
 }
 
-// What the rank that is waited for says of itself.
+// Handles the state that the awaited rank reports of itself.
 void Job::TakePresent(int source, Slice text) {
   JobMessage news;
   const Status read = DecodeJobMessage(text, &news);
@@ -87,7 +89,8 @@ void Job::TakePresent(int source, Slice text) {
   TakeAnswer(source, hindered ? std::exchange(news.status, Status()) : Status());
   if (exchange_->rank() != 0) return EnterStep(news.step, news.status, std::move(news.note));
   if (news.step == kJobEnd) {
-    // By itself: it could not report. It is through with this step and all others.
+    // The job ended there by itself, because the rank could not report. Counts as the end of this
+    // step and all later ones.
     const Status why =
         news.status.ok() ? Status(Code::kPeerFailed, "it ended before the others") : news.status;
     return TakeReport(source, {kJobEnd, why, {}});
@@ -101,8 +104,8 @@ void Job::TakePresent(int source, Slice text) {
   if (behind) Announce(source);
 }
 
-// Rank 0. No rank reports a step before all have ended the one before. A rank that does not know
-// whether its report arrived sends another: the first counts.
+// Takes a report, on rank 0. No rank reports a step before all ranks have ended the previous one. A
+// rank that does not know whether its report arrived sends it again: the first one counts.
 void Job::TakeReport(int source, Report report) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -120,7 +123,7 @@ void Job::TakeReport(int source, Report report) {
   exchange_->Nudge(this);
 }
 
-// Rank 0: all are through with a step.
+// Decides, on rank 0, how the job goes on when all ranks have finished a step.
 void Job::Decide() {
   const std::lock_guard<std::mutex> slice_lock(slice_mutex_);
   Status status;
@@ -150,7 +153,7 @@ void Job::Decide() {
   EnterNext(kJobUndo, Status(), {});
 }
 
-// What becomes of a step that all are through with.
+// Returns the outcome of a step that all ranks have finished.
 Status Job::Conclude(int step, Status status, const std::vector<std::string>& notes,
                      std::string* news) {
   if (step == kJobUndo) return undone_for_;
@@ -169,7 +172,7 @@ Status Job::AfterFailure(const Status& why) const {
 void Job::EnterNext(int step, const Status& status, std::string news) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (announced_end_) return;  // a death was heard of meanwhile
+    if (announced_end_) return;  // meanwhile a rank has died
     announced_ = EncodeJobMessage(step, status, news);
     announced_status_ = status;
     announced_end_ = step == kJobEnd;
@@ -178,8 +181,9 @@ void Job::EnterNext(int step, const Status& status, std::string news) {
   EnterStep(step, status, std::move(news));
 }
 
-// Rank 0 sends its news to `rank`, and once more if one of the two had no memory for them: the
-// other ranks go on, and would wait for it in their next call. A rank without news asks for them.
+// Sends the news of rank 0 to `rank`, and once more if one of the two had no memory for them: the
+// other ranks continue, and their next call would wait for `rank`. A rank without news asks for
+// them.
 void Job::Announce(int rank, bool again) {
   const Status sent = base::OrOutOfMemory([&] { return SendNews(rank, again); });
   if (sent.code() == Code::kOutOfMemory && again) Announce(rank, false);
@@ -198,7 +202,7 @@ Status Job::SendNews(int rank, bool again) {
                          again](const comm::Outcome& outcome) {
     const Status& status = outcome.status;
     if (status.code() == Code::kOutOfMemory && again) return self->AnnounceAgain(rank);
-    // It is dead, or has given the job up: all the same to this one.
+    // The rank is dead, or has abandoned the job: either way it needs no news.
     const bool gone = status.code() == Code::kPeerFailed || status.code() == Code::kNotFound;
     if (last && (status.ok() || gone)) self->SetAcknowledged(rank);
   };
@@ -215,7 +219,7 @@ void Job::AnnounceAgain(int rank) {
   }));
 }
 
-// Rank 0: of the end, if there is one.
+// Notes on rank 0 that `rank` has received the end, if the job has ended.
 void Job::SetAcknowledged(int rank) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (announced_end_) acknowledged_[static_cast<size_t>(rank)] = true;
@@ -225,7 +229,7 @@ void Job::EnterStep(int step, const Status& status, std::string news) {
   if (step == kJobEnd) return End(status);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (ended_ || step <= step_) return;  // heard already
+    if (ended_ || step <= step_) return;  // received already
     step_ = step;
     step_ns_ = work_ns_ = NowNs();
     news_ = std::move(news);
@@ -251,9 +255,10 @@ void Job::Resume() {
   Guarded([this] { Schedule(); });
 }
 
-// Somebody is missing for good. Nobody else tells the others, should rank 0 hear of it.
+// Ends the job because a rank is missing for good. Rank 0 must notify the other ranks: no other
+// rank does.
 void Job::Fail(const Status& status) {
-  // On rank 0 a slice may be doing at this moment what the job is for: then that counts.
+  // On rank 0, a slice may be completing the job at this moment: then its result counts.
   std::unique_lock<std::mutex> slice_lock(slice_mutex_, std::defer_lock);
   if (exchange_->rank() == 0) slice_lock.lock();
   {

@@ -2,7 +2,7 @@
 ///
 /// Layer      runtime (internal)
 /// Encoding   docs/format/message-kv.md
-/// Threads    pure functions; beside them, job_news.cpp has what a Job does with news
+/// Threads    pure functions; job_message.cpp also contains the methods of Job that handle messages
 #pragma once
 
 #include <string>

@@ -13,14 +13,15 @@ namespace {
 
 using base::kKiB;
 using base::kMiB;
-// What defaults do not shrink below.
+// Defaults do not shrink below these sizes.
 constexpr uint64_t kMemTableBytesMin = kMiB;
 constexpr uint64_t kValueSegmentBytesMin = 4 * kMiB;
 constexpr uint64_t kTableBytesMin = 32 * kMiB;  // every table keeps a descriptor
 constexpr uint64_t kCacheBytesMin = kMiB;
 constexpr uint64_t kStagingBytesMin = kMiB;
 constexpr uint64_t kDatasetBytesMin = kMiB;
-// What sizes do not shrink below that a percentage bounds: a 64th of those, in the options' ranges.
+// With memory_percent_max, sizes do not shrink below a 64th of those above, and stay within the
+// ranges of the options.
 constexpr uint64_t kSmallerShare = 64;
 constexpr uint64_t kLeastBytes = 64 * kKiB;
 constexpr uint64_t kMessagesShare = 16;
@@ -42,7 +43,7 @@ std::string MiB(uint64_t bytes) {
   return std::to_string(bytes / kMiB) + " MiB";
 }
 
-// Halves what may shrink, until all of it takes so much at most.
+// Halves the sizes that may shrink, until the total is `most` at most, or none can shrink any more.
 template <typename Total>
 void ShrinkTo(uint64_t most, std::span<Shrinkable> shrinkables, Total total) {
   while (total() > most) {
@@ -53,7 +54,7 @@ void ShrinkTo(uint64_t most, std::span<Shrinkable> shrinkables, Total total) {
   }
 }
 
-// To half of what is left, or the percentage that was given.
+// Shrinks to half of the remaining memory, or to the given percentage of it.
 void Shrink(DatabaseOptions* options, int rank_count, uint64_t left) {
   const DatabaseOptions defaults;
   const bool all = options->memory_percent_max > 0;
@@ -72,13 +73,13 @@ void Shrink(DatabaseOptions* options, int rank_count, uint64_t left) {
       one(&options->remote_memtable_bytes, defaults.remote_memtable_bytes, kStagingBytesMin),
       {&options->local_cache_bytes, 0, all},
   };
-  // Defaults leave half of what is left to the next database.
+  // With default options, half of the remaining memory is left for the next database.
   const uint64_t percent = all ? static_cast<uint64_t>(options->memory_percent_max) : 50;
   ShrinkTo(left / 100 * percent, shrinkables,
            [&] { return PlanFor(*options, rank_count).total(); });
 }
 
-// To half of what is left.
+// Shrinks to half of the remaining memory.
 void Shrink(DatasetOptions* options, int rank_count, uint64_t left) {
   const DatasetOptions defaults;
   const auto one = [](uint64_t* value, uint64_t unless_given) -> Shrinkable {

@@ -3,16 +3,17 @@
 namespace quire::runtime {
 namespace {
 
-// Besides those in the flushing queue: the active MemTable, and the one being made ready.
+// In addition to those in the flushing queue: the active MemTable, and the one being prepared.
 constexpr uint64_t kMemTablesBesidesQueue = 2;
 constexpr uint64_t kValueSegments = 2;
-// A table's filter is built from a list of hashes, 8 bytes for each pair of some 32 bytes or more.
+// A table's filter is built from a list of hashes: 8 bytes for each pair, which has some 32 bytes
+// or more.
 constexpr uint64_t kMergingShare = 4;
 // An index has at least one slot of 8 bytes for each 64 bytes of its segment, rounded up to a power
 // of two.
 constexpr uint64_t kIndexShare = 4;
-// Pairs go into one buffer while another one becomes a table, or a map: that takes 24 bytes beside
-// each pair of 16.
+// Pairs go into one buffer while the other one is made into a table, or into a map. Making a map
+// takes another 24 bytes for each pair of 16 bytes.
 constexpr uint64_t kBuffers = 2;
 constexpr uint64_t kMapHalves = 3;
 

@@ -9,13 +9,13 @@ namespace quire::runtime {
 namespace {
 
 constexpr char kPrefix[] = "QUIRE_";
-// What the library and its daemon read beside the options.
+// Variables other than options that the library and its daemon read.
 constexpr const char* kOtherVariables[] = {"QUIRE_LOG",           "QUIRE_NODE_ID",
                                            "QUIRE_STREAM_PLACE",  "QUIRE_STREAMD",
                                            "QUIRE_STREAMD_TOKEN", "QUIRE_STREAMD_METADATA"};
-// No name of Quire is longer.
+// No name of Quire is longer than this.
 constexpr size_t kLettersMax = 64;
-// Of a name's beginning: fewer stand for nothing.
+// Letters from which the beginning of a name counts: a shorter one identifies no name.
 constexpr size_t kBeginningMin = 3;
 
 size_t EditDistance(const std::string& a, const std::string& b) {
@@ -33,13 +33,13 @@ size_t EditDistance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-// The known name that `name` is nearly, empty: none.
+// Returns the known name that `name` probably means; empty if there is none.
 std::string MeantBy(const std::string& name, const std::vector<std::string>& known) {
   const size_t letters = name.size() - std::string(kPrefix).size();
   const NearestName nearest = FindNearestName(name, known);
   if (nearest.distance <= std::max<size_t>(1, letters / 3)) return nearest.name;
   if (letters < kBeginningMin) return "";
-  std::string longest;  // QUIRE_STREAMD_TOKEN rather than QUIRE_STREAMD
+  std::string longest;  // prefer QUIRE_STREAMD_TOKEN to QUIRE_STREAMD
   for (const std::string& one : known) {
     if (one.rfind(name, 0) == 0) return one;
     if (name.rfind(one + "_", 0) == 0 && one.size() > longest.size()) longest = one;

@@ -21,7 +21,7 @@ constexpr uint64_t kTiB = 1024 * kGiB;
 constexpr uint64_t kBytesMax = uint64_t{1} << 50;
 constexpr uint64_t kKeepMsMax = uint64_t{100} * 365 * 86'400'000;
 
-// All structs together, so that one kind of row serves them.
+// All structs together, so that one type of row serves all options.
 struct AllOptions {
   ContextOptions context;
   DatabaseOptions database;
@@ -29,7 +29,7 @@ struct AllOptions {
   StreamOptions stream;
 };
 
-// Which of them an option is in, and what its errors call it.
+// The struct that contains an option, and its name in error texts.
 enum class Scope { kContext, kDatabase, kDataset, kStream };
 constexpr const char* kScopeNames[] = {"a context", "a database", "a dataset", "a stream"};
 
@@ -58,7 +58,7 @@ constexpr Scope ScopeOf(const StreamOptions* /*which*/) {
   return Scope::kStream;
 }
 
-// All options, of which those of one kind are these.
+// Returns AllOptions with these options of one kind, and defaults for the others.
 template <typename Options>
 AllOptions With(const Options& options) {
   AllOptions all;
@@ -72,7 +72,7 @@ struct Choice {
   uint64_t number;
 };
 
-// One option. Everything but text is a number inside.
+// One option. Every value except text is stored as a number.
 struct Field {
   OptionRow row;
   uint64_t least = 0;
@@ -101,7 +101,7 @@ Field NewField(OptionGroup group, const char* name, std::string type, const char
   return field;
 }
 
-// `at` finds the field in an AllOptions, const or not.
+// Sets how the field is read and written. `at` finds it in an AllOptions, const or not.
 template <typename At>
 void Bind(Field* field, At at) {
   using Value = std::remove_reference_t<decltype(at(std::declval<AllOptions&>()))>;
@@ -159,7 +159,7 @@ constexpr uint64_t N(Enum value) {
   return static_cast<uint64_t>(value);
 }
 
-// The place of a field, as a function of AllOptions.
+// Returns the place of a field, as a function of AllOptions.
 #define QUIRE_CONTEXT_FIELD(name) \
   [](AllOptions & all) -> auto& { \
     return all.context.name;      \
@@ -543,7 +543,7 @@ Status CheckField(const Field& field, const AllOptions& all) {
   }
   const uint64_t number = field.get(all);
   if (field.choices.empty()) {
-    // A negative int arrives here as a huge number, and is told as it was given.
+    // A negative int arrives here as a huge number, and is reported as the program gave it.
     const bool good = number >= field.least && number <= field.most;
     return good ? Status() : BadValue(field, std::to_string(static_cast<int64_t>(number)));
   }

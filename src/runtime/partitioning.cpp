@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThrew = std::numeric_limits<int>::min();
 
-// Why the last one on this thread that threw did.
+// Why the partitioner that last threw on this thread failed.
 thread_local Status last_failure;
 
 Partitioner Guarded(Partitioner function) {
@@ -69,7 +69,7 @@ Result<int> Partitioning::OwnerOf(Slice key, uint64_t hash, int rank_count) cons
 
 bool Partitioning::MayShareKeys(int rank, int rank_count, int other, int other_count) const {
   if (!by_hash()) return true;
-  // Each owner has one piece of the hashes, in the order of the ranks.
+  // Each owner has one contiguous range of the hashes, in the order of the ranks.
   const auto begin = [](int64_t owner, int64_t of_others) { return owner * of_others; };
   return begin(rank, other_count) <= begin(other + 1, rank_count) &&
          begin(other, rank_count) <= begin(rank + 1, other_count);

@@ -13,7 +13,7 @@ void ProgressQueue::Run(std::function<void()> work) {
 
 void ProgressQueue::Drop() {
   for (std::function<void()> dropped; TakeFirst(&dropped);) {
-    dropped = nullptr;  // destroyed without the lock
+    dropped = nullptr;  // destroyed while the lock is not held
   }
 }
 

@@ -19,16 +19,18 @@
 namespace quire::compat {
 namespace {
 
-// How often a store that nobody has made yet is looked for.
+// Interval between looks for a store that does not exist yet.
 constexpr uint64_t kLookNs = 5 * base::kNsPerMs;
 
-// Calls that use the stream or its readers, one at a time; of these some wait for room.
+// Serializes the calls that use the stream or its readers; some of them wait for room.
 std::mutex work_mutex;
-std::mutex session_mutex;  // of the pointer alone; after work_mutex
-// One more than the fork generation of the process whose session there is; 0: there is none. Looked
-// at before a mutex, which in a forked child a thread may have that is not there.
+std::mutex session_mutex;  // guards only `session`; locked after work_mutex
+// The fork generation of the process that owns the session, plus 1; 0 if there is no session. Read
+// before any mutex is locked: in a forked child, a mutex may be held by a thread that does not
+// exist there.
 std::atomic<uint64_t> owner{0};
-// Never destroyed: a program that ends without nvs_finalize has not finished its stream.
+// Not destroyed when the program ends: a program that ends without nvs_finalize has not finished
+// its stream.
 auto& session = *new std::shared_ptr<NvsSession>;
 
 thread_local int last_code = NVS_OK;
@@ -70,7 +72,7 @@ Result<std::shared_ptr<NvsSession>> Session() {
   return Status(Code::kInvalidArgument, "call nvs_init first, and not after nvs_finalize");
 }
 
-// Guarded and locked, with the session.
+// Runs `body` with the session, guarded and locked.
 template <typename Body>
 int WithSession(const Body& body) {
   return Guarded([&]() -> Status {
@@ -81,7 +83,7 @@ int WithSession(const Body& body) {
   });
 }
 
-// The same, with the stream that the session writes.
+// Runs `body` with the stream that the session writes, guarded and locked.
 template <typename Body>
 int WithWriter(const Body& body) {
   return WithSession([&](NvsSession& here) -> Status {
@@ -99,8 +101,8 @@ Result<Slice> KeyOf(const char* key) {
   return Slice(key);
 }
 
-// What was waited for is there, or will never come: a status. Else how much of the stream has been
-// seen, to wait for more.
+// The result of a look for a version. If it is not there, `snapshot` is the last snapshot seen: the
+// caller waits for a later one. LookFor returns an error if the version can never come.
 struct Look {
   bool there = false;
   uint64_t snapshot = 0;
@@ -108,7 +110,7 @@ struct Look {
 
 Result<Look> LookFor(StreamReader& reader, Slice key, uint64_t version) {
   Look look;
-  // Before the versions: what comes between the two ends the wait at once.
+  // Read before the versions: if a commit comes between the two reads, the wait ends at once.
   QUIRE_ASSIGN_OR_RETURN(look.snapshot, reader.LastSnapshot());
   const Result<std::vector<StreamVersion>> versions = reader.Versions(key);
   if (!versions.ok() && versions.status().code() != Code::kNotFound) return versions.status();
@@ -116,7 +118,7 @@ Result<Look> LookFor(StreamReader& reader, Slice key, uint64_t version) {
   return look;
 }
 
-// The reader of the session's store, which may not have been made yet.
+// Returns the reader of the session's store; kNotFound if the store does not exist yet.
 Result<std::shared_ptr<StreamReader>> SessionReader() {
   QUIRE_RETURN_IF_ERROR(CheckCaller());
   const std::lock_guard lock(work_mutex);
@@ -186,7 +188,7 @@ int nvs_finalize(void) {
   return WithSession([](NvsSession& here) {
     {
       const std::lock_guard lock(quire::compat::session_mutex);
-      quire::compat::session = nullptr;  // it goes with the last call that has it
+      quire::compat::session = nullptr;  // destroyed when its last user returns
     }
     const Status finished = here.Finish();
     const std::lock_guard lock(quire::compat::session_mutex);

@@ -37,7 +37,7 @@ Result<std::string> NvsPlace() {
   const auto wanted = io::Environment("QUIRE_STREAM_PLACE");
   if (wanted && !wanted->empty()) return io::AbsolutePath(*wanted);
   const std::string place = io::UserDirectory("streams");
-  // Refused where somebody else has made it.
+  // Refuses a directory that another user has made.
   QUIRE_RETURN_IF_ERROR(io::PosixFileSystem().MakeDirectory(place));
   return place;
 }
@@ -67,11 +67,12 @@ Result<std::shared_ptr<StreamReader>> NvsSession::Reader(const StoreId& store) {
   const uint64_t now_ns = io::RealClock().NowNs();
   OpenReader& known = readers_[store];
   if (known.reader != nullptr && now_ns - known.looked_ns < kLookNs) return known.reader;
-  // Before the reader is opened: whatever comes between the two is noticed at the next look.
+  // Read before the reader is opened: if the log is replaced between the two, the next look notices
+  // it.
   const Result<uint64_t> log_id =
       stream::LogIdAt(io::PosixFileSystem(), place_, store.name, store.rank);
   const bool here = log_id.status().code() != Code::kNotFound;
-  // Without a descriptor to look with, the reader goes on.
+  // If there is no descriptor for the look, the reader stays in use.
   if (known.reader != nullptr && log_id.status().code() == Code::kOutOfMemory) return known.reader;
   if (here) QUIRE_RETURN_IF_ERROR(log_id.status());
   const uint64_t now = here ? *log_id : 0;

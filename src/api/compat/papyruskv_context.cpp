@@ -17,7 +17,7 @@ namespace quire::compat {
 namespace {
 
 Status Begin(int* argc, char*** argv, const char* repository) {
-  // Where this fails, the context says so, on all ranks.
+  // If this fails, opening the context reports it on all ranks.
   static_cast<void>(api::InstallLogSink());
   if (repository == nullptr) return NullArgument("repository");
   if (Session::Current() != nullptr) {
@@ -28,7 +28,7 @@ Status Begin(int* argc, char*** argv, const char* repository) {
   QUIRE_ASSIGN_OR_RETURN(const int world, comm::WorldCommunicator(argc, argv, &started));
   auto context = api::OpenTogether(world, repository, ContextOptions());
   std::unique_ptr<Session> session;
-  // The environment of one node alone may be wrong.
+  // The environment may be invalid on one node alone.
   const auto make = [&]() -> Status {
     QUIRE_RETURN_IF_ERROR(settings.status());
     session = std::make_unique<Session>(*settings, started);
@@ -45,7 +45,7 @@ Status Begin(int* argc, char*** argv, const char* repository) {
   return Status();
 }
 
-// The databases, and the directory where nothing else is in it: files of others stay.
+// Removes the databases, and the directory if nothing else is in it: other files stay.
 Status RemoveRepository(Context& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> names, context.ListDatabases());
   Status first;
@@ -57,7 +57,7 @@ Status RemoveRepository(Context& context) {
   const auto rest = fs.List(context.repository());
   if (rest.ok() && rest->empty()) {
     const Status removed = fs.RemoveDirectory(context.repository());
-    // Another rank of this node may have been faster.
+    // Another rank of this node may have removed it already.
     if (first.ok() && removed.code() != Code::kNotFound) first = removed;
   }
   return context.Agree(first);
@@ -78,7 +78,7 @@ Status End() {
   return ended;
 }
 
-// OK if this rank holds no pair. The puts of all ranks have arrived.
+// OK if this rank owns no pair. The puts of all ranks have arrived before.
 Status CheckEmpty(OpenDatabase& open) {
   const auto iterator = open.database->NewLocalIterator();
   iterator->SeekToFirst();
@@ -88,7 +88,7 @@ Status CheckEmpty(OpenDatabase& open) {
                     " has pairs; give the hash function to papyruskv_open of an empty one");
 }
 
-// The options with which the database is made anew, if it is empty. Collective.
+// Returns the options with which the database is recreated, if it is empty. Collective.
 Status PrepareHash(Session& session, OpenDatabase& open, papyruskv_hash_fn_t function,
                    DatabaseOptions* options) {
   QUIRE_RETURN_IF_ERROR(open.database->Protect(Protection::kReadWrite));
@@ -101,7 +101,7 @@ Status PrepareHash(Session& session, OpenDatabase& open, papyruskv_hash_fn_t fun
   });
 }
 
-// An empty database is made anew with the function, so that its descriptor tells of it.
+// Recreates an empty database with the function, so that its descriptor records it.
 Status SetHash(Session& session, OpenDatabase& open, papyruskv_hash_fn_t function) {
   DatabaseOptions options;
   const Status empty = PrepareHash(session, open, function, &options);

@@ -19,8 +19,8 @@ Status CheckKey(const char* key) {
   return key == nullptr ? NullArgument("key") : Status();
 }
 
-// The value comes into memory of the library first: how much room the program's has, nobody knows,
-// and a read that is repeated because the value changes meanwhile may ask for more.
+// Reads the value into memory of the library first: the size of the program's buffer is unknown,
+// and a read that is repeated because the value changes meanwhile may need more room.
 Status GetValue(Database& database, Slice key, char** value, size_t* size) {
   api::MallocPlace place;
   QUIRE_RETURN_IF_ERROR(database.Get(key, base::OwnBuffer(place)));
@@ -33,7 +33,7 @@ Status GetValue(Database& database, Slice key, char** value, size_t* size) {
   return Status();
 }
 
-// Shows the program the pair that the walk stands on. False: there is none.
+// Shows the program the pair on which the walk stands. Returns false if there is none.
 Result<bool> Show(Walk* walk) {
   LocalIterator& iterator = *walk->iterator;
   if (!iterator.Valid()) {

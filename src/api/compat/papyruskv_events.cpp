@@ -1,4 +1,4 @@
-// What goes on in the background: checkpoints, restarts, destruction.
+// Operations in the background: checkpoints, restarts, destruction.
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,14 +18,15 @@ Result<std::string> ExpandedPath(const char* path) {
   return runtime::ExpandRepository(path);
 }
 
-// Paths may begin with "$NAME", and where the program runs: either can be wrong on one node alone.
+// Expands a path. It may begin with "$NAME", or be relative to the working directory: either can be
+// wrong on one node alone.
 Status Expand(const char* path, std::string* to) {
   QUIRE_ASSIGN_OR_RETURN(*to, ExpandedPath(path));
   return Status();
 }
 
-// Gives a number to the event of what `begin` begins; a program that takes none waits here. Where
-// one rank has no memory for the number, nothing begins on any rank.
+// Gives a number to the event of the operation that `begin` begins. If the program takes no number,
+// waits for its end. If one rank has no memory for the number, nothing begins on any rank.
 template <typename Begin>
 Status Deliver(Session& session, Pending pending, int* event, const Begin& begin) {
   const int handle = pending.handle;
@@ -81,7 +82,8 @@ Status ReserveForRestart(Session& session, const RestartRequest& request, OpenDa
   return Status();
 }
 
-// A closed database of the name makes room once the checkpoint is there in its place.
+// Begins a restart. A closed database of the same name is replaced when the checkpoint is complete
+// in its place.
 Status BeginRestart(Session& session, const std::string& path, const OpenDatabase& open,
                     int* event) {
   return Deliver(session, {open.handle, true, nullptr}, event, [&] {

@@ -19,7 +19,7 @@ bool IsDigit(char c) {
   return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F');
 }
 
-// What would read as an escape, or at the beginning as a hashed name.
+// Returns whether the text at `at` would read as an escape or, at the beginning, as a hashed name.
 bool LooksEscaped(Slice name, size_t at) {
   if (name[at] != '_') return false;
   const Slice rest = name.substr(at);

@@ -10,7 +10,8 @@
 namespace quire::compat {
 namespace {
 
-// Handles are (generation * 256 + slot) + 1, so that one that was closed is not taken for another.
+// Handles are (generation * 256 + slot) + 1, so that a closed handle does not stand for a newer
+// database.
 constexpr int kGenerationsMax = 1 << 22;
 
 std::atomic<Session*> current{nullptr};
@@ -73,7 +74,7 @@ void Session::Begun(int event, std::unique_ptr<Event> begun) {
 
 Status Session::FinishRestart(OpenDatabase* open) {
   QUIRE_RETURN_IF_ERROR(Open(open));
-  open->options.force_redistribute = false;  // it was meant for the restart
+  open->options.force_redistribute = false;  // it was meant for the restart alone
   return Status();
 }
 
@@ -84,7 +85,7 @@ Status Session::Wait(int handle, int event) {
                                               ", or it was waited for already");
   }
   Status ended = kv::WaitTogether(*context_, *at->second.event);
-  // It goes on, and may be waited for again.
+  // The operation goes on, and the program may wait for it again.
   if (ended.code() == Code::kTimedOut) return ended;
   const bool is_restart = at->second.is_restart;
   pending_.erase(at);
@@ -146,14 +147,14 @@ Status NullArgument(const char* name) {
 int CodeOf(const char* call, const Status& status) {
   if (status.ok()) return PAPYRUSKV_OK;
   const bool absent = status.code() == Code::kNotFound;
-  // That a key is not there is an answer, and comes without a sentence.
+  // An absent key is a result, not a failure: if it has no text, it is not logged.
   if (!(absent && status.message().empty()) && base::LogEnabled()) {
     static_cast<void>(base::OrOutOfMemory([&] {
       base::Log(LogLevel::kWarning, std::string(call) + ": " + status.ToString());
       return Status();
     }));
   }
-  // Numbers of their own: -3 for Code 2, and so on (papyrus/kv.h).
+  // Error numbers of papyrus/kv.h: -3 for Code 2, and so on.
   return absent ? PAPYRUSKV_NOT_FOUND : -1 - static_cast<int>(status.code());
 }
 

@@ -19,8 +19,8 @@ constexpr uint64_t kCacheBytesDefault = 128 * kMiB;
 constexpr uint64_t kBatchBytesMin = 1024;
 constexpr uint64_t kBatchBytesMax = 16 * kMiB;
 // MemTables take their memory when the database is opened. A size that was asked for may take a
-// quarter of what there is; PapyrusKV's default, which few programs need, an eighth; and less where
-// databases are open already, so that 256 find room.
+// quarter of the memory, and PapyrusKV's default, which few programs need, an eighth. If databases
+// are open already, a size may take less, so that 256 databases find room.
 constexpr int kAskedPercent = 25;
 constexpr int kDefaultPercent = 12;
 
@@ -33,7 +33,7 @@ struct Range {
   int64_t most;
 };
 
-// The number in a variable; empty where it is not set.
+// Returns the number in a variable; empty if it is not set.
 Result<std::optional<int64_t>> Number(const char* name, Range range) {
   const auto text = io::Environment(name);
   if (!text || text->empty()) return std::optional<int64_t>();
@@ -60,7 +60,7 @@ Result<std::optional<uint64_t>> Bytes(const char* name) {
   return std::optional<uint64_t>(static_cast<uint64_t>(*number));
 }
 
-// Both names are in use for it; the more telling one counts.
+// Reads the search mode. Both variables are in use; if both are set, PAPYRUSKV_BIN_SEARCH counts.
 Status ReadSearch(Settings* settings) {
   for (const char* const name : {"PAPYRUSKV_SSTABLE", "PAPYRUSKV_BIN_SEARCH"}) {
     QUIRE_ASSIGN_OR_RETURN(const auto number, Number(name, {1, 2}));
@@ -86,11 +86,11 @@ Status ReadSizes(Settings* settings) {
   }
   QUIRE_ASSIGN_OR_RETURN(const auto batch, Bytes("PAPYRUSKV_REMOTE_BUFFER_SIZE"));
   if (batch) settings->batch_bytes = std::clamp(*batch, kBatchBytesMin, kBatchBytesMax);
-  // Pairs of any size are staged: there is nothing for it to say but that it is a number.
+  // Pairs of any size are staged, so the variable has no effect; it must still be a number.
   return Bytes("PAPYRUSKV_REMOTE_BUFFER_ENTRY_MAX").status();
 }
 
-// The one bit of `flags` among `known`, or `otherwise` where there is none.
+// Returns the one bit of `flags` among `known`, or `otherwise` if there is none.
 Result<int> OneOf(int flags, int known, int otherwise) {
   const int bits = flags & known;
   if (bits == 0) return otherwise;
@@ -138,7 +138,7 @@ Result<DatabaseOptions> OptionsOf(const Settings& settings, int flags,
   QUIRE_ASSIGN_OR_RETURN(const int protection, OneOf(flags, kProtections, PAPYRUSKV_RDWR));
   options.protection = static_cast<Protection>(protection);
   if (option != nullptr) options.partitioner = PartitionerOf(option->hash);
-  // PapyrusKV writes no log. QUIRE_WAL=on gives one all the same.
+  // PapyrusKV writes no log. QUIRE_WAL=on enables one.
   if (!io::Environment("QUIRE_WAL")) options.storage.wal = WalMode::kOff;
   options.storage.memtable_bytes = settings.memtable_bytes.value_or(kMemTableBytesDefault);
   options.memory_percent_max = MemoryPercent(settings, 0);

@@ -11,13 +11,13 @@
 namespace quire::compat {
 namespace {
 
-// Room for a value that a function makes longer, and the longest answer: the longest value that
-// PapyrusKV promises.
+// Room for a value that a function makes longer, and for the longest answer: PapyrusKV promises
+// values of this length.
 constexpr size_t kRoomBytes = 16ull << 20;
-// A function may look at the value of an absent key before it looks at its length.
+// Zeros after a value: a function may read the value of an absent key before it checks its length.
 constexpr size_t kZeroBytes = 4096;
 
-// Pages of it that are never touched take no memory.
+// Returns memory of this size. Pages that are never touched take no memory.
 char* Room(size_t bytes, std::unique_ptr<char[]>* larger) {
   thread_local const std::unique_ptr<char[]> room(new char[kRoomBytes]);
   if (bytes <= kRoomBytes) return room.get();
@@ -25,7 +25,7 @@ char* Room(size_t bytes, std::unique_ptr<char[]>* larger) {
   return larger->get();
 }
 
-// A request: the room for the answer, then what the program gives its function.
+// Encodes a request: the room for the answer, then the program's input for its function.
 std::string EncodeRequest(size_t answer_bytes, Slice input) {
   std::string request;
   request.reserve(sizeof(uint64_t) + input.size());
@@ -36,7 +36,7 @@ std::string EncodeRequest(size_t answer_bytes, Slice input) {
 
 struct Request {
   uint64_t answer_bytes = 0;
-  std::string input;  ///< a copy: what travels is not aligned for the program's structs
+  std::string input;  ///< a copy: the message is not aligned for the program's structs
 };
 
 Result<Request> DecodeRequest(Slice argument) {
@@ -49,7 +49,7 @@ Result<Request> DecodeRequest(Slice argument) {
   return request;
 }
 
-// A value in the hands of a function.
+// The value that a function receives and may change.
 struct Value {
   char* room = nullptr;
   size_t room_bytes = 0;
@@ -75,7 +75,7 @@ bool Unchanged(const Value& value, const Slice* present) {
   return Slice(value.bytes, value.size) == *present;
 }
 
-// What becomes of the pair: OK to store, kNotFound to leave it.
+// Decides what happens to the pair: OK to store it, kNotFound to leave it.
 Status Judge(int answer, const Value& value, const Slice* present) {
   if (answer < 0) {
     return Status(Code::kInvalidArgument, "the update function answered " + std::to_string(answer) +

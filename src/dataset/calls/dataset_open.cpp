@@ -14,7 +14,7 @@
 namespace quire::dataset {
 namespace {
 
-// Bits of a Bloom filter, of an epoch's table that is not alone.
+// Bits per key of a table's Bloom filter, if the part has several tables in an epoch.
 constexpr int kFilterBits = 8;
 
 // The settings that must be equal on all ranks, one per line.
@@ -47,7 +47,8 @@ Status CheckSame(const DatasetDescriptor& found, const DatasetDescriptor& asked,
   return CheckPartitioner(found, asked.partitioner, directory);
 }
 
-// Whether any rank's part is there. Locks are no parts, nor is what an open that failed left empty.
+// Returns whether any rank's part is there. A lock is no part, nor is an empty file, which an open
+// that failed leaves.
 Result<bool> HasParts(io::FileSystem& fs, const std::string& directory) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> files, fs.List(directory));
   return std::any_of(files.begin(), files.end(), [](const io::FileInfo& file) {
@@ -55,8 +56,8 @@ Result<bool> HasParts(io::FileSystem& fs, const std::string& directory) {
   });
 }
 
-// Parts are made after this: those without the file are what is left of a dataset. A writer that
-// began another one would cut them off.
+// Writes the descriptor, before there are parts: parts without it are the rest of a dataset, and a
+// writer that began another dataset would cut them off.
 Status BeginDescriptor(OpenDataset* dataset) {
   io::FileSystem& fs = *dataset->context->fs;
   const std::string file = dataset->directory + "/" + runtime::kDatasetFile;
@@ -68,7 +69,8 @@ Status BeginDescriptor(OpenDataset* dataset) {
   return io::ReplaceFile(fs, file, EncodeDescriptor(dataset->descriptor));
 }
 
-// Before there are parts, so that it is missed where there are some.
+// Writes an empty list of epochs before there are parts: if parts exist without a list, it is
+// missing.
 Status BeginEpochs(OpenDataset* dataset) {
   io::FileSystem& fs = *dataset->context->fs;
   const std::string file = dataset->directory + "/" + kEpochsName;
@@ -78,7 +80,7 @@ Status BeginEpochs(OpenDataset* dataset) {
   return io::ReplaceFile(fs, file, EncodeEpochs({}, dataset->descriptor.id));
 }
 
-// On rank 0: what there is, or the beginning of it, locked.
+// On rank 0: locks the dataset, and reads it or begins it.
 Status LockAndRead(OpenDataset* dataset) {
   io::FileSystem& fs = *dataset->context->fs;
   const std::string& directory = dataset->directory;
@@ -104,7 +106,8 @@ Status LockAndRead(OpenDataset* dataset) {
   return BeginEpochs(dataset);
 }
 
-// The newest epochs that each rank there ever was has a part in: of more ranks the older ones.
+// Returns the newest epoch of each rank that ever had a part: older epochs count only if they have
+// more ranks.
 std::vector<EpochRecord> NewestOfEachRank(const std::vector<EpochRecord>& epochs) {
   std::vector<EpochRecord> newest;
   uint32_t rank_count = 0;
@@ -148,8 +151,9 @@ Result<News> TakeDecision(Slice text, OpenDataset* dataset) {
   return news;
 }
 
-// A rank that sees a dataset, where ranks share no storage or one of them an old view of it, sees
-// the one that rank 0 found, and no epochs that rank 0 does not know.
+// Checks this rank's view of the storage. Ranks may share no storage, or one of them may have an
+// old view: a rank that sees a dataset must see the one that rank 0 found, and no epochs that rank
+// 0 does not know.
 Status CheckSight(const OpenDataset& dataset, const News& news) {
   io::FileSystem& fs = *dataset.context->fs;
   const std::string& directory = dataset.directory;

@@ -164,7 +164,7 @@ Status DatasetReaderImpl::FindAt(const Place& place, const std::vector<EpochReco
   return Status();
 }
 
-// What stands for a value in a table is it, or says where it lies.
+// Returns the value of an entry: `stored` is the value, or says where it is.
 Status DatasetReaderImpl::ValueOf(const std::vector<EpochRecord>& epochs, size_t which,
                                   uint32_t source, Slice stored, std::string* value) const {
   if (descriptor_.format != DatasetFormat::kPointer) {
@@ -270,9 +270,9 @@ Status DatasetReaderImpl::Verify(uint64_t epoch) const {
   return Status();
 }
 
-// What Get would miss although it is there; and every pointer is followed.
+// Checks that Get would find each pair of `rank`, and follows every pointer.
 Status DatasetReaderImpl::VerifyPairs(const Seen& epochs, size_t which, uint32_t rank) const {
-  constexpr size_t kPairsAtOnce = 1 << 17;  // so that each part and shard is looked at for several
+  constexpr size_t kPairsAtOnce = 1 << 17;  // so that one look at a part or shard serves several
   std::vector<Place> places;
   const auto scan = ScanOf(epochs, which, rank, rank + 1);
   while (scan->Valid()) {
@@ -286,8 +286,8 @@ Status DatasetReaderImpl::VerifyPairs(const Seen& epochs, size_t which, uint32_t
   return scan->status();
 }
 
-// One map after another: first those of the partitions that are known, then, for the places that
-// have none, all of them.
+// Searches one map after another: first those of the known partitions; then, for places without a
+// known partition, all maps.
 Status DatasetReaderImpl::VerifyPlaces(const std::vector<EpochRecord>& epochs, size_t which,
                                        uint32_t rank, std::vector<Place>* places) const {
   const EpochRecord& epoch = epochs[which];
@@ -312,7 +312,7 @@ Status DatasetReaderImpl::VerifyPlaces(const std::vector<EpochRecord>& epochs, s
   return unknown.empty() ? Status() : UnknownPair(epoch, rank, unknown[0]);
 }
 
-// Whether a question to the partition finds a pair of `rank`.
+// Returns whether a question to the partition finds a pair of `rank`.
 Result<bool> DatasetReaderImpl::Knows(uint32_t partition, uint64_t hash,
                                       const std::vector<EpochRecord>& epochs, size_t which,
                                       uint32_t rank) const {

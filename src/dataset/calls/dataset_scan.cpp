@@ -38,14 +38,16 @@ class DatasetScanImpl final : public DatasetScan {
   }
 
  private:
-  // A failure ends the scan, for lack of memory too: tables may stand where nothing can be read.
+  // Takes a step. A failure, also for lack of memory, ends the scan: tables may stand where nothing
+  // can be read.
   template <typename Step>
   void Move(const Step& step) {
     status_ = base::OrOutOfMemory(step);
-    if (!status_.ok()) current_ = nullptr;  // which may stand on what a newer table has
+    if (!status_.ok()) current_ = nullptr;  // it may stand on a pair that a newer table has, too
   }
 
-  // The same pair in older tables was put earlier.
+  // Moves behind the current pair in all tables: older tables have the same pair if it was put
+  // earlier, too.
   void PassCurrent() {
     const std::string key(current_->key());
     const uint64_t lsn = current_->lsn();
@@ -54,7 +56,7 @@ class DatasetScanImpl final : public DatasetScan {
     }
   }
 
-  // Stands on the first pair that is left, or behind the last.
+  // Moves to the first pair that is left, or behind the last.
   Status Settle() {
     current_ = nullptr;
     while (true) {
@@ -70,7 +72,8 @@ class DatasetScanImpl final : public DatasetScan {
     }
   }
 
-  // Of equal ones the first that was looked at stays: that of the newest table.
+  // Orders two entries. Of equal ones the entry that was found first stays: that of the newest
+  // table.
   static bool Before(const table::EntryIterator& a, const table::EntryIterator& b) {
     const int order = a.key().compare(b.key());
     return order != 0 ? order < 0 : a.lsn() > b.lsn();

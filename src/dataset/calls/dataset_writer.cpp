@@ -56,11 +56,11 @@ DatasetWriterImpl::~DatasetWriterImpl() {
 }
 
 void DatasetWriterImpl::Stop() {
-  shuffle_.reset();  // nothing more comes
-  queue_->WaitUntilIdle();  // it writes into what goes now
+  shuffle_.reset();  // no batch arrives after this
+  queue_->WaitUntilIdle();  // its work writes into members that are destroyed next
 }
 
-// The writer lives on, and says why it does nothing any more.
+// Stops the writer, whose calls return from now on why they do nothing.
 void DatasetWriterImpl::Shutdown() {
   const std::lock_guard<std::mutex> lock(mutex_);
   Stop();
@@ -106,7 +106,7 @@ Status DatasetWriterImpl::Put(Slice key, Slice value) {
   QUIRE_RETURN_IF_ERROR(CheckProcess());
   QUIRE_RETURN_IF_ERROR(CheckPair(key, value));
   const uint64_t hash = base::HashKey(key);
-  // A function of the program may take its time: no lock is held meanwhile.
+  // A function of the program may take long, so no lock is held during its call.
   const Result<int> partition =
       dataset_.partitioning.OwnerOf(key, hash, static_cast<int>(route_.size()));
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -125,7 +125,7 @@ Status DatasetWriterImpl::Put(Slice key, Slice value) {
   return Status();
 }
 
-// The pair stays here, and something of it travels.
+// Stores the pair on this rank, and sends an entry for it to its partition.
 Status DatasetWriterImpl::Keep(const Pair& pair) {
   PartWriter& part = *dataset_.part;
   if (dataset_.options.format == DatasetFormat::kPointer) {
@@ -175,8 +175,8 @@ Status DatasetWriterImpl::EndEpoch() {
   return written;
 }
 
-// Each step is taken by all ranks, whatever failed on one of them, and what they give names the
-// attempt and the step: a rank that was given up and is in another call gives something else.
+// Takes a step together with all ranks, even if one of them failed. What a rank sends names the
+// attempt and the step: a rank that was given up and is in another call sends something else.
 DatasetWriterImpl::Step DatasetWriterImpl::Take(StepName name, const Status& mine,
                                                 uint64_t number) {
   constexpr size_t kHead = 2 * sizeof(uint64_t);
@@ -204,7 +204,7 @@ DatasetWriterImpl::Step DatasetWriterImpl::Take(StepName name, const Status& min
   return step;
 }
 
-// All have ended the same epoch.
+// Agrees on the epoch: all ranks have ended the same one.
 DatasetWriterImpl::Step DatasetWriterImpl::AgreeOnEpoch(const Status& ready) {
   Step step = Take(StepName::kBegun, ready.ok() ? CheckBegun() : ready, epoch_.value_or(0));
   for (size_t rank = 0; step.status.ok() && rank < step.numbers.size(); ++rank) {
@@ -218,7 +218,7 @@ DatasetWriterImpl::Step DatasetWriterImpl::AgreeOnEpoch(const Status& ready) {
   return step;
 }
 
-// Where all ranks have done this, what they put is where it belongs.
+// Sends this rank's entries. When all ranks have done this, all entries are at their partitions.
 Status DatasetWriterImpl::SendAll(PatientBarrier* barrier) {
   Status mine = failed_;
   if (mine.ok()) {
@@ -230,7 +230,7 @@ Status DatasetWriterImpl::SendAll(PatientBarrier* barrier) {
   return shuffle_->Flush(barrier, mine);
 }
 
-// This rank's part of the epoch is durable. Others may take longer, as long as they live.
+// Makes this rank's part of the epoch durable. Other ranks may take longer, as long as they live.
 Status DatasetWriterImpl::Seal(PatientBarrier* barrier) {
   const Status mine = base::OrOutOfMemory([this] {
     builder_.Finish();
@@ -245,14 +245,14 @@ Status DatasetWriterImpl::Seal(PatientBarrier* barrier) {
   return mine.ok() ? all : mine;
 }
 
-// Where memory runs out amid what ranks do together, or a step is not heard to its end, *outcome
-// stays kUnknown: rank 0 may find that all is well, and publish the epoch, while this rank hears of
-// nothing. Then nothing of it may be taken back.
+// Writes the epoch. If memory runs out during a collective call, or this rank does not receive the
+// end of a step, *outcome stays kUnknown: rank 0 may find that all is well, and publish the epoch,
+// without this rank's knowledge. Then nothing of the epoch may be taken back.
 Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
   runtime::ContextState& context = *dataset_.context;
   const uint32_t numbers[] = {context.TakeNumber(), context.TakeNumber()};
   std::optional<PatientBarrier> sending, sealing;
-  // Before the first step: no rank waits for one that cannot come.
+  // Made before the first step, so that no rank waits for one that cannot take part.
   const Status ready = base::OrOutOfMemory([&] {
     sending.emplace(dataset_.context, numbers[0], "the sending of batches of a dataset");
     sealing.emplace(dataset_.context, numbers[1], "the writing of an epoch of a dataset");
@@ -279,7 +279,7 @@ Status DatasetWriterImpl::WriteEpoch(Outcome* outcome) {
   return step.status;
 }
 
-// Rank 0: from now on the epoch is there.
+// On rank 0: publishes the epoch, which exists from now on.
 Status DatasetWriterImpl::Publish(uint64_t pair_count) {
   if (route_.rank() != 0) return Status();
   dataset_.epochs.push_back({*epoch_, attempt_, pair_count, io::UnixTime(), route_.size()});
@@ -288,7 +288,7 @@ Status DatasetWriterImpl::Publish(uint64_t pair_count) {
   return written;
 }
 
-// Rank 0: it is not there any more, if it ever was.
+// On rank 0: removes the epoch from the list, if it was ever there.
 Status DatasetWriterImpl::Unpublish() {
   std::vector<EpochRecord>& epochs = dataset_.epochs;
   if (epochs.empty() || epochs.back().attempt != attempt_) return Status();
@@ -296,8 +296,8 @@ Status DatasetWriterImpl::Unpublish() {
   return WriteEpochs();
 }
 
-// The locks of parts and the files that are open follow the directory if that is moved, its path
-// does not.
+// Writes the list of epochs. If the directory is moved, the locks of parts and the open files
+// follow it, but its path does not: so this first checks which dataset is at the path.
 Status DatasetWriterImpl::WriteEpochs() {
   io::FileSystem& fs = *dataset_.context->fs;
   QUIRE_ASSIGN_OR_RETURN(const DatasetDescriptor stored, ReadDescriptor(fs, dataset_.directory));
@@ -311,7 +311,7 @@ Status DatasetWriterImpl::WriteEpochs() {
                          EncodeEpochs(dataset_.epochs, dataset_.descriptor.id));
 }
 
-// As if the epoch had not begun.
+// Restores the state before the epoch.
 Status DatasetWriterImpl::Discard() {
   shuffle_->Drop();
   const Status drained = queue_->Drain();
@@ -328,7 +328,7 @@ Status DatasetWriterImpl::Finish() {
   QUIRE_RETURN_IF_ERROR(CheckProcess());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (shuffle_ == nullptr) return broken_;
-  // Without memory for the text this rank still comes to where the others wait.
+  // Without memory for the text, this rank still takes part in the collective call.
   const Status mine = base::OrOutOfMemory([&] {
     if (!broken_.ok() || !epoch_.has_value()) return broken_;
     return Status(Code::kInvalidArgument,

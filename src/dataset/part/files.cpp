@@ -65,7 +65,7 @@ bool TakeEpoch(base::ByteReader* reader, EpochRecord* record) {
          record->rank_count <= filter::kRankCountMax;
 }
 
-// False: there cannot be such a record.
+// Returns false if such a record cannot exist.
 bool TakeFields(Slice fields, PartRecord* record) {
   base::ByteReader reader(fields);
   return reader.Fixed(&record->number) && reader.Fixed(&record->attempt) &&
@@ -74,7 +74,7 @@ bool TakeFields(Slice fields, PartRecord* record) {
          record->list_offset <= UINT64_MAX - record->list_bytes;
 }
 
-// False: it is not whole.
+// Returns false if the record is not whole.
 bool TakePart(Slice text, uint64_t id, uint32_t rank, PartRecord* record) {
   const auto checksum = base::LoadLe<uint64_t>(text.data() + kChecksumAt);
   const Slice fields = text.substr(0, kChecksumAt);
@@ -267,7 +267,8 @@ Result<PartRecord> FindRecord(const std::vector<PartRecord>& records, const Epoc
                                        "restore it, or put the storage on which it lies in place");
 }
 
-// Records of complete epochs stand one behind another; this rank has none of those of fewer ranks.
+// Reads the record of an epoch. Records of complete epochs follow each other; this rank has none of
+// an epoch with fewer ranks.
 Result<PartRecord> ReadRecord(const io::File& index, uint64_t id, uint32_t rank,
                               const std::vector<EpochRecord>& epochs, size_t which) {
   PartRecord record;
@@ -281,7 +282,8 @@ Result<PartRecord> ReadRecord(const io::File& index, uint64_t id, uint32_t rank,
                     index.path());
 }
 
-// The list of an epoch is checked by its attempt alone, whichever dataset it is of.
+// Returns whether the files contain an epoch of another dataset. The list of an epoch is bound to
+// its attempt alone, so it can be checked for any dataset.
 Result<bool> HasEpochOfOther(const io::File& index, const io::File& part, uint64_t id,
                              uint32_t rank) {
   char text[kRecordBytes];

@@ -31,7 +31,7 @@ PairBuffer::Pair PairBuffer::PairAt(uint64_t at) const {
   return {base::LoadLe<uint32_t>(from), Slice(key, key_size), Slice(key + key_size, value_size)};
 }
 
-// An empty buffer takes what is larger than it, too.
+// Makes room for `bytes`. An empty buffer also takes a pair that is larger than its capacity.
 void PairBuffer::Reserve(uint64_t bytes) {
   if (used() + bytes <= room_) return;
   QUIRE_CHECK(empty());
@@ -41,7 +41,8 @@ void PairBuffer::Reserve(uint64_t bytes) {
   room_ = entries * sizeof(Entry);
 }
 
-// By key; of one key the highest rank first, as tables want it; of one rank the latest first.
+// Adds the pairs by key; for the same key the highest rank first, as tables want it; for the same
+// rank the latest first.
 Status PairBuffer::AddTo(table::TableBuilder* table) {
   const std::span<Entry> sorted(entries(), count_);
   std::sort(sorted.begin(), sorted.end(), [this](const Entry& a, const Entry& b) {
@@ -55,7 +56,7 @@ Status PairBuffer::AddTo(table::TableBuilder* table) {
   for (const Entry& entry : sorted) {
     const Pair pair = PairAt(entry.at);
     const bool again = last.key.data() != nullptr && last.rank == pair.rank && last.key == pair.key;
-    if (again) continue;  // put once more later
+    if (again) continue;  // a later put of this key is in the table
     QUIRE_RETURN_IF_ERROR(
         table->Add(pair.key, log::RecordType::kPut, pair.value, LsnOf(pair.rank)));
     last = pair;
@@ -67,7 +68,7 @@ void PairBuffer::Clear() {
   count_ = 0;
   end_ = 0;
   if (room_ < capacity_ + sizeof(Entry)) return;
-  bytes_.reset();  // it had one large pair
+  bytes_.reset();  // it contained one large pair
   room_ = 0;
 }
 

@@ -28,7 +28,7 @@ PartCache::PartCache(Options options)
       blocks_(table::NewBlockCache(options_.cache_bytes)),
       held_shards_(std::make_shared<std::atomic<uint64_t>>(0)) {}
 
-// The parts of a rank share its files. What is read from them is counted.
+// Opens a file, which the parts of a rank share. Reads from it are counted.
 Result<std::shared_ptr<io::File>> PartCache::Open(const std::string& path) {
   const std::lock_guard<std::mutex> lock(files_mutex_);
   std::weak_ptr<io::File>& known = files_[path];
@@ -68,13 +68,13 @@ Result<std::shared_ptr<PartReader>> PartCache::Find(const std::vector<EpochRecor
     if (held != parts_.end()) {
       uses_.splice(uses_.begin(), uses_, held->second.use);
       const std::shared_ptr<PartReader> part = held->second.part;
-      Evict();  // those that are held may have read more since
+      Evict();  // the cached parts may have read more since
       return part;
     }
   }
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<PartReader> part, OpenPart(epochs, which, rank));
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::list<Place> use{place};  // before anything has changed: there may be no memory
+  std::list<Place> use{place};  // before any change, because there may be no memory
   const auto [held, added] = parts_.try_emplace(place, Held{part, use.begin()});
   if (!added) return held->second.part;  // another thread was faster
   uses_.splice(uses_.begin(), use);

@@ -60,7 +60,7 @@ Result<PartReader::Map*> PartReader::MapAt(size_t number) {
   const auto context = [&](const Status& status) {
     return status.WithContext(options_.part->path() + " at " + std::to_string(extent.offset));
   };
-  // A first piece that has the whole head of most maps.
+  // The first piece contains the whole head of most maps.
   std::string head(std::min<uint64_t>(extent.bytes, 4096), '\0');
   QUIRE_RETURN_IF_ERROR(options_.part->ReadAt(extent.offset, head.size(), head.data()));
   const Result<uint64_t> head_bytes = filter::RankMap::HeadBytes(head);

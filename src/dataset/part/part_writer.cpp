@@ -19,12 +19,12 @@ Status CheckReaches(const io::File& file, uint64_t end) {
                                        ", before what its index names: it was cut off");
 }
 
-// The size of a file that may not be there.
+// Returns the size of a file; 0 if there is none.
 Result<uint64_t> SizeOf(const io::File* file) {
   return file == nullptr ? uint64_t{0} : file->Size();
 }
 
-// Null if there is none; that is an error if it has epochs.
+// Opens a file; null if there is none, which is an error if it has epochs.
 Result<std::unique_ptr<io::File>> OpenFile(io::FileSystem& fs, const std::string& path,
                                            bool has_epochs) {
   Result<std::unique_ptr<io::File>> file = fs.Open(path, io::FileOpenMode::kReadWrite);
@@ -85,7 +85,7 @@ Result<std::unique_ptr<io::File>> PartWriter::CreateFile(const std::string& path
   return options_.fs->Open(path, io::FileOpenMode::kReadWriteCreate);
 }
 
-// The last complete epoch in which this rank has a part.
+// Finds the last complete epoch in which this rank has a part.
 Status PartWriter::TakeLast(const std::vector<EpochRecord>& epochs) {
   const auto records = ReadIndex(*options_.fs, options_.directory, options_.id, options_.rank);
   QUIRE_RETURN_IF_ERROR(records.status());
@@ -101,8 +101,8 @@ Status PartWriter::TakeLast(const std::vector<EpochRecord>& epochs) {
   return options_.values ? CheckReaches(*values_file_, kept_.values_end) : Status();
 }
 
-// What follows the last complete epoch is cut off. An epoch that was not completed leaves one
-// record at most: it is removed before the next one is written.
+// Checks the bytes after the last complete epoch, which will be cut off. An epoch that was not
+// completed leaves one record at most, which is removed before the next one is written.
 Status PartWriter::CheckRest() const {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, SizeOf(index_.get()));
   if (size > (next_at_ + 1) * kRecordBytes) {
@@ -114,7 +114,7 @@ Status PartWriter::CheckRest() const {
   return next_at_ == 0 ? CheckBeginning() : Status();
 }
 
-// The rank has no part in an epoch that rank 0 knows.
+// Checks the files of a rank that has no part in any epoch that rank 0 knows.
 Status PartWriter::CheckBeginning() const {
   const std::string path = PartPath(options_.directory, options_.rank);
   QUIRE_ASSIGN_OR_RETURN(const uint64_t index_size, SizeOf(index_.get()));
@@ -133,8 +133,8 @@ Status PartWriter::CheckBeginning() const {
 
 Status PartWriter::AddTable(PairBuffer* pairs, bool only) {
   StorageOptions storage = options_.storage;
-  // Of an only table all its ranks' candidates are looked up in it anyway: a filter is more to read
-  // than the block it may save.
+  // If there is only one table, all candidates are looked up in it anyway: the filter would be more
+  // to read than the block that it may save.
   if (only) storage.bloom_bits_per_key = 0;
   const uint64_t ssid = list_.tables.size() + 1;
   const uint64_t file_id = io::RandomU64();
@@ -197,9 +197,10 @@ void PartWriter::Keep() {
   pair_count_ = 0;
 }
 
-// All that follows the last complete epoch goes, also for the pages of it that could not be synced:
-// Linux counts those as written, and a later sync would pass over them. The next attempt writes its
-// bytes in their place, and with them each page that an epoch shares with the one before it.
+// Removes everything after the last complete epoch, also because some of its pages may not have
+// been synced: Linux counts those as written, and a later sync would skip them. The next attempt
+// writes its bytes in their place, and so rewrites each page that an epoch shares with the one
+// before it.
 Status PartWriter::Rewind() {
   end_ = kept_.end();
   values_end_ = kept_.values_end;

@@ -25,13 +25,13 @@ bool SerialQueue::HandOver() {
   return scheduled.ok();
 }
 
-// One piece at a time, so that others' work on the executor has its turn.
+// Runs one piece at a time, so that other work on the executor has its turn.
 void SerialQueue::RunHere() {
   while (RunOne() && !HandOver()) {
   }
 }
 
-// Whether there is more.
+// Runs one piece; returns whether there is more.
 bool SerialQueue::RunOne() {
   std::function<Status()> work;
   {
@@ -46,7 +46,7 @@ bool SerialQueue::RunOne() {
   ++finished_;
   running_ = !queue_.empty();
   if (!running_) rests_.notify_all();
-  exchange_->Nudge(this);  // before anybody sees that all has run, and lets go of the exchange
+  exchange_->Nudge(this);  // before a waiter sees the end, and destroys the exchange
   return running_;
 }
 
@@ -70,7 +70,8 @@ uint64_t SerialQueue::finished() const {
   return finished_;
 }
 
-// A device may be slow: what counts is that something is finished within each deadline.
+// Waits until `done` is true. A device may be slow, so the wait ends only if no work finished
+// within a deadline.
 Status SerialQueue::WaitUntil(const char* what, const std::function<bool()>& done) {
   while (!done()) {
     const uint64_t before = finished();

@@ -41,7 +41,7 @@ PartitionBuilder::PartitionBuilder(const DatasetOptions& options, const Route& r
 
 Status PartitionBuilder::Take(uint32_t source, bool marked, Slice entries) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  // The epoch cannot be completed any more; who sends is not kept waiting for that.
+  // The epoch can no longer be completed, so the sender need not wait for room.
   if (!queue_->status().ok()) return Status();
   return HasKeys(format_) ? TakePairs(source, marked, entries)
                           : TakeHashes(source, marked, entries);
@@ -56,7 +56,7 @@ Status PartitionBuilder::TakeHashes(uint32_t source, bool marked, Slice entries)
     pairs = &hashes_.filling().pairs;
   }
   const size_t before = pairs->size();
-  // All that was planned with at once: pages that nothing has touched are no memory yet.
+  // Reserves the whole planned size at once: pages that were never touched use no memory.
   if (before + count > pairs->capacity()) pairs->reserve(std::max(before + count, hash_count_max_));
   if (!AppendHashes(source, marked, entries, pairs)) {
     pairs->resize(before);
@@ -66,7 +66,8 @@ Status PartitionBuilder::TakeHashes(uint32_t source, bool marked, Slice entries)
   return Status();
 }
 
-// All entries have one size, which is checked once; who a mark names is checked of each.
+// Appends the entries. All have the same size, which is checked once; the rank that a mark names is
+// checked for each entry.
 bool PartitionBuilder::AppendHashes(uint32_t source, bool marked, Slice entries,
                                     std::vector<filter::KeyRank>* pairs) const {
   const size_t entry_bytes = HashEntryBytes(marked);
@@ -86,7 +87,7 @@ Status PartitionBuilder::TakePairs(uint32_t source, bool marked, Slice entries) 
   for (Slice rest = entries; !rest.empty(); ++count) {
     if (!TakeSource(source, marked, &rest) || !TakeEntry(format_, &rest)) return Misplaced(source);
   }
-  // What finds them in the buffer counts, too.
+  // The heads and the index of the pairs in the buffer count, too.
   const uint64_t bytes = entries.size() + count * PairBuffer::kExtraBytes;
   if (!pairs_.filling().Fits(0, bytes)) {
     if (!pairs_.spare_free()) return Status(Code::kBusy);
@@ -102,7 +103,8 @@ Status PartitionBuilder::TakePairs(uint32_t source, bool marked, Slice entries) 
   return Status();
 }
 
-// Takes the mark off the front, where there are marks: who put the entry behind it, or nobody.
+// Removes the mark from the front, if there are marks. Returns the rank that put the entry behind
+// it; nothing if no rank can have put it.
 std::optional<uint32_t> PartitionBuilder::TakeSource(uint32_t source, bool marked,
                                                      Slice* entries) const {
   if (!marked) return source;

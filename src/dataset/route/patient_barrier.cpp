@@ -17,7 +17,7 @@ class PatientBarrier::Work final : public runtime::JobWork {
     QUIRE_RETURN_IF_ERROR(*mine_);
     return State::kThrough;
   }
-  // Whether it was not there before.
+  // Returns true for the first arrival.
   bool Arrive(const Status& mine) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (mine_.has_value()) return false;

@@ -12,7 +12,7 @@
 namespace quire::dataset {
 namespace {
 
-// The low four bits of a dataset's channels.
+// The hops, in the low four bits of a dataset's channels.
 constexpr uint32_t kFirstHop = 1;
 constexpr uint32_t kLastHop = 2;
 
@@ -30,7 +30,7 @@ Shuffle::Shuffle(const Options& options, const Route& route, PartitionBuilder* b
       second_scheduled_(std::make_shared<std::atomic<bool>>(false)) {
   first_sender_ = NewSender(route.grid() ? kFirstHop : kLastHop);
   second_sender_ = NewSender(kLastHop);
-  BeginAttempt(options.attempt);  // before others' batches of it come
+  BeginAttempt(options.attempt);  // before other ranks' batches of it arrive
   for (const uint32_t hop : {kFirstHop, kLastHop}) {
     exchange_->Serve(runtime::Channel(options_.number, hop),
                      [this, hop](int source, Slice batch, std::string* /*answer*/) {
@@ -53,12 +53,12 @@ std::shared_ptr<ShuffleSender> Shuffle::NewSender(uint32_t hop) {
   sender.channel = runtime::Channel(options_.number, hop);
   sender.held_bytes_max = options_.dataset.in_flight_bytes;
   sender.timeout_ms = options_.context->options.timeout_ms;
-  // Of a key that a rank puts twice the later value counts.
+  // If a rank puts a key twice, the later value counts.
   sender.in_order = HasKeys(options_.dataset.format);
   sender.deliver = [this, hop](Slice batch) {
     return OnBatch(route_.rank(), hop == kLastHop, batch);
   };
-  // Not the context itself: its own threads may be the last to let go of a sender.
+  // Not a shared pointer: the context's own threads may be the last to release a sender.
   sender.work = [context = options_.context.get()] {
     return context->progress_queue->RunPending();
   };
@@ -78,7 +78,7 @@ void Shuffle::BeginAttempt(uint64_t attempt) {
   dropped_ = false;
 }
 
-// An entry that goes two hops is marked on the second.
+// Adds an entry. If it takes two hops, it is marked on the second.
 Status Shuffle::Add(const ShuffleEntry& entry, uint32_t partition, bool* waited) {
   const uint32_t hop = route_.FirstHop(partition);
   const DatasetFormat format = options_.dataset.format;
@@ -116,13 +116,13 @@ Status Shuffle::OnBatch(uint32_t source, bool last_hop, Slice batch) {
   });
 }
 
-// In a grid: entries that arrived along this row are forwarded along this column.
+// Forwards entries of a grid: they arrived along this row, and go on along this column.
 Status Shuffle::PassOn(uint32_t source, Slice entries) {
   if (!route_.grid() || !route_.MayPass(source)) {
     return Status(Code::kCorruption,
                   "rank " + std::to_string(source) + " sent a batch to be passed on by another");
   }
-  if (!second_sender_->status().ok()) return Status();  // told when this rank flushes
+  if (!second_sender_->status().ok()) return Status();  // reported when this rank flushes
   if (second_sender_->Full()) {
     PumpSecond();
     return Status(Code::kBusy);
@@ -152,8 +152,8 @@ Status Shuffle::PassOnLocked(uint32_t source, Slice entries) {
   return Status();
 }
 
-// Takes an entry off the front of what came on a first hop; none: it is not one, or not for a
-// partition of this column.
+// Removes an entry from the front of a batch of the first hop. Returns nothing if it is no entry,
+// or not for a partition of this column.
 std::optional<Shuffle::Passed> Shuffle::TakePassed(Slice* entries) const {
   base::ByteReader reader(*entries);
   Passed passed{};
@@ -169,7 +169,7 @@ std::optional<Shuffle::Passed> Shuffle::TakePassed(Slice* entries) const {
   return passed;
 }
 
-// A service may not send: another thread does so soon.
+// Sends from another thread soon, because a service may not send.
 void Shuffle::PumpSecond() {
   if (!second_sender_->HasQueued() || second_scheduled_->exchange(true)) return;
   const Status given = base::OrOutOfMemory([this] {
@@ -184,7 +184,7 @@ void Shuffle::PumpSecond() {
   second_sender_->Fail(given);
 }
 
-// Whatever comes of it: the other ranks wait for what this one says then.
+// Sends all batches. Returns every failure, because the other ranks wait for this rank's result.
 Status Shuffle::SendAll(ShuffleBatcher* batches, std::mutex* mutex, ShuffleSender* sender) {
   return base::OrOutOfMemory([&] {
     {
@@ -196,8 +196,8 @@ Status Shuffle::SendAll(ShuffleBatcher* batches, std::mutex* mutex, ShuffleSende
   });
 }
 
-// What is to be passed on leaves meanwhile, so that there is room for more; all of it has come when
-// nobody has anything to send on a first hop.
+// Sends everything. Entries to forward leave during the wait, so that there is room for more. All
+// of them have arrived when no rank has anything left to send on a first hop.
 Status Shuffle::Flush(PatientBarrier* barrier, const Status& mine) {
   Status sent = mine;
   if (sent.ok()) sent = SendAll(&first_, &first_mutex_, first_sender_.get());

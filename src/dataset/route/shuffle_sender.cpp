@@ -9,7 +9,7 @@
 namespace quire::dataset {
 namespace {
 
-// How long to leave a rank alone that refused a batch.
+// How long a rank is left alone that has refused a batch.
 constexpr uint64_t kNapNsMin = 50'000;
 constexpr uint64_t kNapNsMax = 5'000'000;
 
@@ -60,7 +60,7 @@ void ShuffleSender::Stop() {
 void ShuffleSender::Pump() {
   const std::shared_lock<std::shared_mutex> sending(pumps_);
   uint64_t refused = 0;
-  do {  // what went to this rank itself is settled, and may make way for more
+  do {  // batches for this rank itself are settled now, and may make way for more
     refused = counts().refused;
     Sendable sendable = TakeSendable();
     if (sendable.batches.empty()) return;
@@ -122,7 +122,7 @@ void ShuffleSender::Send(uint64_t life, ShuffleBatch batch) {
   if (!sent.ok()) Settle(flight, sent);
 }
 
-// A batch was taken, refused, or lost.
+// Handles a batch that was taken, refused, or lost.
 void ShuffleSender::Settle(const std::shared_ptr<Flight>& flight, const Status& status) {
   ShuffleBatch& batch = flight->batch;
   {
@@ -136,7 +136,7 @@ void ShuffleSender::Settle(const std::shared_ptr<Flight>& flight, const Status& 
       // caller receives an exception thrown here.
       const Status kept = base::OrOutOfMemory([&] {
         refusing_.insert(batch.destination);
-        queue_.push_front(std::move(batch));  // before later ones for its destination
+        queue_.push_front(std::move(batch));  // before later batches for its destination
         return Status();
       });
       if (status_.ok()) status_ = kept;
@@ -163,7 +163,7 @@ uint64_t ShuffleSender::TakenCount() const {
   return taken_count_;
 }
 
-// Whose answer is waited for; nobody's where there is something to do here.
+// Returns the rank whose answer is awaited; kNobody if there is something to do here.
 int ShuffleSender::Missing(bool all, uint64_t refused_before) const {
   if (Done(all)) return comm::Exchange::kNobody;
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -184,7 +184,7 @@ Status ShuffleSender::Wait(bool all) {
   }
 }
 
-// Until it is done, or for as long as a deadline lasts. Who refuses is asked again after a nap.
+// Waits until it is done, or until a deadline. A rank that refuses is asked again after a nap.
 Status ShuffleSender::WaitForAnswers(bool all) {
   comm::Exchange& exchange = *options_.exchange;
   io::Clock& clock = exchange.transport().clock();
@@ -199,7 +199,8 @@ Status ShuffleSender::WaitForAnswers(bool all) {
     const uint64_t refused_now = counts().refused;
     if (refused_now == refused) continue;
     refused = refused_now;
-    // However much of it there is: each refusal may bring more, and answers must be heard between.
+    // Its result does not matter: each refusal may bring more work, and answers must be received in
+    // between.
     static_cast<void>(options_.work());
     if (clock.NowNs() > deadline_ns) {
       return Status(Code::kTimedOut,
