@@ -35,7 +35,7 @@ alignas(128) constinit std::atomic<Slot*> all_slots{nullptr};
 
 struct RetireList {
   std::mutex mutex;
-  std::list<EpochRetired> objects;  // by rising epoch
+  std::list<EpochRetired> objects;  // in the order of their epochs
   std::condition_variable idle;
   int collections = 0;  // that have taken objects out and not yet run all of their reclaimers
 };
@@ -93,7 +93,7 @@ constinit std::atomic<bool> collector_fences_all{false};
   return true;
 }();
 
-// What the exchange before it already is on x86, and is not everywhere.
+// A full fence after an exchange. On x86 the exchange is one already, but not on all processors.
 void FenceThisThread() {
 #if !QUIRE_THREAD_SANITIZER && !defined(__x86_64__)
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -110,7 +110,7 @@ void PublishEpoch(std::atomic<uint64_t>& slot_epoch, uint64_t epoch) {
   FenceThisThread();
 }
 
-// The collector's half of the above.
+// The collector's counterpart of PublishEpoch.
 void FenceAllThreads() {
   if (!collector_fences_all.load(std::memory_order_relaxed)) return;
   if (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
@@ -169,7 +169,7 @@ void EpochRetire(std::list<EpochRetired> objects) noexcept {
   uint64_t epoch = 0;
   {
     const std::lock_guard<std::mutex> lock(list.mutex);
-    // A guard that enters after this sees the next epoch, and with it that the object is unlinked.
+    // A guard that enters after this sees the next epoch, and so also that the object is unlinked.
     epoch = global_epoch.fetch_add(1, std::memory_order_seq_cst);
     for (EpochRetired& object : objects) object.epoch = epoch;
     list.objects.splice(list.objects.end(), objects);
@@ -193,7 +193,7 @@ void EpochCollect() {
   }
   thread_state.collecting = true;
   for (EpochRetired& object : free) object.reclaim();
-  free.clear();  // what the reclaimers captured goes before EpochSynchronize() may return
+  free.clear();  // destroys what the reclaimers captured before EpochSynchronize() may return
   thread_state.collecting = false;
   const std::lock_guard<std::mutex> lock(list.mutex);
   if (--list.collections == 0) list.idle.notify_all();
@@ -212,8 +212,8 @@ void EpochSynchronize() {
     while (OldestEpoch() <= epoch) std::this_thread::yield();
     SyncPoint("base.epoch.waited");
     EpochCollect();
-    // A guard that read the epoch before this call and published it after the look above has seen
-    // nothing that is retired, but it keeps everything until it leaves.
+    // A guard that read the epoch before this call, and published it after the loop above, has seen
+    // nothing that is retired. But objects are kept until it leaves.
   } while (AnyRetiredBefore(list, epoch));
   std::unique_lock<std::mutex> lock(list.mutex);
   list.idle.wait(lock, [&list] { return list.collections == 0; });

@@ -15,7 +15,7 @@
 namespace quire::base {
 namespace {
 
-// Long jobs of any pool that this thread is in.
+// The number of long jobs, of any pool, that run on this thread.
 thread_local int long_jobs = 0;
 constexpr int kLongJobsMax = 2;
 
@@ -68,7 +68,7 @@ class ThreadPool : public Executor {
     bool is_long;
   };
 
-  // Without the lock, which is taken again once what the job captured is released.
+  // Runs the job without the lock, which is taken again after the job's captures are destroyed.
   static void Run(Job job, std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     if (job.is_long) ++long_jobs;

@@ -14,7 +14,8 @@ namespace {
 
 void CountFork() { internal::fork_generation.fetch_add(1, std::memory_order_relaxed); }
 
-// Fails for lack of memory only, when the library is loaded: then children are not told apart.
+// Fails only for lack of memory when the library is loaded: then forked children are not
+// recognized.
 [[maybe_unused]] const int registered = ::pthread_atfork(nullptr, nullptr, CountFork);
 
 }  // namespace

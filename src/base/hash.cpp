@@ -10,8 +10,8 @@
 namespace quire::base {
 namespace {
 
-// XXH3 hashes up to so many bytes by other, short code. Up to here, too, joining parts by a copy
-// is cheaper than streaming them, which sets up half a kilobyte of state.
+// XXH3 has other, shorter code for up to this many bytes. Up to this size, joining parts by a copy
+// is also cheaper than streaming them, which sets up half a kilobyte of state.
 constexpr size_t kShortBytesMax = 240;
 
 constexpr uint64_t kFileFactor = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio: multiples far apart

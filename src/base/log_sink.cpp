@@ -21,7 +21,8 @@ struct Sink {
 Sink& TheSink() {
   static Sink* const sink = [] {
     auto* const made = new Sink;  // never destroyed: threads may log while the process ends
-    // A forked child finds the mutex free. (Fails for lack of memory only.)
+    // Holds the mutex during a fork, so that a forked child finds it free. (Fails only for lack of
+    // memory.)
     static_cast<void>(::pthread_atfork([] { TheSink().mutex.lock(); },
                                        [] { TheSink().mutex.unlock(); },
                                        [] { TheSink().mutex.unlock(); }));
@@ -44,7 +45,7 @@ void Log(LogLevel level, const std::string& text) {
   try {
     (*current)(level, Legible(text));  // outside the mutex: sinks run side by side
   } catch (...) {
-    // Nobody is left to be told.
+    // There is no way left to report it.
   }
 }
 

@@ -10,7 +10,8 @@
 namespace quire::base {
 namespace {
 
-// Held by the jobs, too: one that comes when all is done finds nothing to do.
+// The state of one loop. The jobs share ownership: a job that starts when all is done finds no
+// work.
 class Pieces {
  public:
   Pieces(size_t count, const std::function<void(size_t)>& body) : count_(count), body_(body) {}
@@ -35,7 +36,7 @@ class Pieces {
     if (--running_ == 0) none_runs_.notify_all();
   }
 
-  // By the caller, after RunSome.
+  // Called by the caller of the loop after RunSome.
   void AwaitAll() {
     std::unique_lock<std::mutex> lock(mutex_);
     none_runs_.wait(lock, [this] { return running_ == 0; });

@@ -21,7 +21,7 @@ void AppendEscaped(char c, std::string* to) {
   AppendHex(c, to);
 }
 
-// Bytes of the UTF-8 character that begins with `first`; 0: none begins so.
+// Returns the bytes of the UTF-8 character that begins with `first`; 0 if none begins so.
 size_t BytesOfCharacter(uint8_t first) {
   if (first < 0x80) return 1;
   if (first >= 0xc2 && first < 0xe0) return 2;
@@ -29,7 +29,8 @@ size_t BytesOfCharacter(uint8_t first) {
   return first >= 0xf0 && first < 0xf5 ? 4 : 0;
 }
 
-// The character that `text` begins with, and its bytes; of what is no UTF-8 the first byte alone.
+// Returns the character at the beginning of `text`, and its bytes; kNoCharacter and one byte if it
+// is not UTF-8.
 uint32_t FirstCharacter(Slice text, size_t* bytes) {
   constexpr uint32_t kLowest[] = {0, 0, 0x80, 0x800, 0x10000};  // by bytes: shorter forms exist
   const auto first = static_cast<uint8_t>(text[0]);

@@ -40,7 +40,8 @@ Status Status::WithContext(const std::string& context) const {
 }
 
 Status base::OutOfMemory() {
-  // Made when the program is loaded, and never destroyed: later there is no memory for its text.
+  // Made when the program is loaded, and never destroyed: there is no memory for its text when it
+  // is needed.
   static const Status* const made = new Status(Code::kOutOfMemory, "an allocation failed");
   return *made;
 }

@@ -38,7 +38,7 @@ uint64_t CallTable::Add(std::shared_ptr<PendingCall> call) {
     if (slots_.size() == slots_.capacity()) {
       slots_.reserve(std::max(kFirstSlots, 2 * slots_.size()));
     }
-    free_.reserve(slots_.capacity());  // so that to forget a call takes no memory
+    free_.reserve(slots_.capacity());  // so that removing a call takes no memory
     free_.push_back(static_cast<uint32_t>(slots_.size()));
     slots_.emplace_back();
   }

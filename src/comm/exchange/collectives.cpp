@@ -4,15 +4,15 @@
 // lowest failure that its sender knows, the calls it has received news of, and the last call that
 // its sender completed.
 //
-// A rank that misses a part, or hears that another rank gave up, gives the call up: it tells the
-// ranks that wait for its parts, and they do the same. A rank that comes late finds the note and
-// fails as the others did, so that the next calls of all ranks match again. Only a rank that had
-// just completed the call learns of the note too late; the next call finds out, or the first after
-// it that is not given up, because its parts say which call was the last that ended, and all later
-// calls of the communicator are refused.
+// A rank that misses a part, or learns that another rank gave up, gives the call up: it notifies
+// the ranks that wait for its parts, and they do the same. A rank that comes late finds the note
+// and fails as the others did, so that the next calls of all ranks match again. Only a rank that
+// had just completed the call receives the note too late. The next call finds this out, or the
+// first later call that is not given up: its parts contain the number of the last call that ended.
+// Then all later calls of the communicator are refused.
 //
-// A gathering has a second pass of rounds in which the ranks agree that each has everything: memory
-// that one rank lacks for what the others sent is a failure of all. See
+// A gathering has a second pass of rounds in which the ranks agree that each has everything: if one
+// rank lacks memory for the data of the others, the call fails on all ranks. See
 // docs/decisions/0017-collectives-after-a-timeout.md.
 #include "comm/exchange/collectives.h"
 
@@ -32,10 +32,10 @@ enum CollectiveOperation : uint8_t { kAgree = 1, kGather = 2 };  // bits of a se
 constexpr char kDifferentCalls[] =
     "the ranks are in different collective calls; all ranks must make the same ones, in one order";
 
-// In place of the number of the last call that ranks have completed: they differ in that.
+// Replaces the number of the last call that ranks have completed if the ranks differ in it.
 constexpr uint64_t kParted = UINT64_MAX;
 
-// The failure of the lowest rank heard of, or the first death.
+// The failure of the lowest rank that is known to have failed, or the first death.
 struct CollectiveFailure {
   int rank = -1;
   Code code = Code::kOk;
@@ -49,7 +49,7 @@ struct CollectiveFailure {
     const bool first = death == other_death ? other.rank < rank : other_death;
     if (rank < 0 || first) *this = std::move(other);
   }
-  // Only the code if there is no memory for the sentence: the code is the same on all ranks.
+  // Returns the code alone if there is no memory for the text: the code is the same on all ranks.
   Status ToStatus() const {
     if (rank < 0) return Status();
     try {
@@ -72,8 +72,8 @@ void EncodeFailure(const CollectiveFailure& failure, std::string* to) {
   base::PutLengthPrefixed(to, failure.text);
 }
 
-// Without its sentence if there is no memory for it: only the code matters, and it is the same on
-// all ranks.
+// Omits the text if there is no memory for it: only the code matters, and it is the same on all
+// ranks.
 CollectiveFailure FailureWith(int rank, Code code, Slice text) {
   CollectiveFailure failure{rank, code, {}, false};
   static_cast<void>(base::OrOutOfMemory([&] {
@@ -120,8 +120,8 @@ struct Collectives::Collective {
   uint64_t call = 0;
   int pass = 0;
   uint64_t deadline_ns = 0;
-  uint8_t operations = 0;  // of all ranks heard of
-  uint64_t completed = 0;  // the last call that they have completed, or kParted
+  uint8_t operations = 0;  // of all ranks whose data has arrived
+  uint64_t completed = 0;  // the last call that these ranks have completed, or kParted
   bool given_up = false;
   std::string outgoing = {};
   std::string incoming = {};
@@ -141,8 +141,9 @@ Collectives::Collectives(ExchangeState* state, ProgressEngine* progress, Message
   note_.reserve(kPlainPartBytes);
 }
 
-// A rank that has begun a call waits for memory as it waits for room: up to the deadline. Not for a
-// rank that it has given up because something of it found no memory: nothing more comes from there.
+// Takes a step. A rank that has begun a call waits for memory as it waits for room: up to the
+// deadline. It does not wait for a rank that failed here because a message found no memory: nothing
+// more arrives from that rank.
 template <typename Step>
 Status Collectives::WithMemory(const Collective& collective, int rank, const Step& step) {
   io::Clock& clock = state_.transport->clock();
@@ -205,7 +206,7 @@ Status Collectives::AwaitPart(Collective& collective, int source, uint64_t numbe
   }
 }
 
-// What came of the peer's part; a failure where it is damaged, or does not fit into memory.
+// Takes the peer's part; fails if the part is damaged, or does not fit into memory.
 Status Collectives::TakePart(Collective& collective, int source, int distance) {
   if (collective.incoming.empty()) return base::OutOfMemory();  // it was lost on its arrival
   base::ByteReader reader(collective.incoming);
@@ -248,8 +249,8 @@ void Collectives::ReceivePart(Collective& collective, int source, int round) {
   collective.failure.Merge(FailureOf(failing, taken));
 }
 
-// Tells those that wait for this rank's parts, now or later. One that cannot be told finds it out
-// in the next call.
+// Notifies the ranks that wait for this rank's parts, now or later. A rank that cannot be notified
+// finds it out in the next call.
 void Collectives::TellGivenUp(Collective& collective) {
   collective.given_up = true;
   if (first_given_up_ == 0) first_given_up_ = collective.call;
@@ -269,14 +270,15 @@ void Collectives::TellGivenUp(Collective& collective) {
   const uint64_t now_ns = state_.transport->clock().NowNs();
   for (int distance = 1; distance < state_.size; distance *= 2) {
     const int waiting = (state_.rank - distance + state_.size) % state_.size;
-    // Also to one that this rank hears nothing from any more: it may be alive.
+    // Also notifies a rank that counts as failed here: it may be alive.
     static_cast<void>(WithMemory(collective, waiting, [&] {
       return sender_.Send(state_.peers.Get(waiting), header, note_, {}, now_ns + 1);
     }));
   }
 }
 
-// Unless another rank did so before: a rank that gives up may leave, and its note counts first.
+// Gives the call up, unless another rank did so before: a rank that gives up may leave, and its
+// note counts first.
 void Collectives::GiveUp(Collective& collective, int rank, const Status& why) {
   auto heard = [&] {
     return parts_.IsGivenUp(collective.call) ||
@@ -295,7 +297,7 @@ void Collectives::GiveUp(Collective& collective, int rank, const Status& why) {
   TellGivenUp(collective);
 }
 
-// Another rank gave the call up: this one fails as that did.
+// Gives the call up because another rank did, and fails with that rank's failure.
 void Collectives::JoinGivingUp(Collective& collective) {
   const std::string note = parts_.WhyGivenUp(collective.call);
   base::ByteReader reader(note);
@@ -310,7 +312,7 @@ void Collectives::JoinGivingUp(Collective& collective) {
   TellGivenUp(collective);
 }
 
-// Some rank gave up the call before, which this one has completed.
+// Returns whether some rank gave up the previous call, which this rank has completed.
 bool Collectives::HasParted(const Collective& collective) {
   return calls_parted_ || (first_given_up_ == 0 && parts_.IsGivenUp(collective.call - 1));
 }
@@ -327,7 +329,7 @@ void Collectives::RunRounds(Collective& collective) {
       ReceivePart(collective, (state_.rank + distance) % state_.size, round);
     }
   }
-  // What has arrived behind the last part may say that its sender did not wait for this rank.
+  // A message behind the last part may say that its sender did not wait for this rank.
   if (collective.given_up || state_.size == 1) return;
   if (!progress_.has_handler_thread()) progress_.Progress();
   if (parts_.IsGivenUp(collective.call)) JoinGivingUp(collective);

@@ -1,5 +1,5 @@
-// What a message costs: round trips through the handler, many requests in flight, bandwidth, and
-// the processor time of ranks that wait, beside what plain MPI takes for the same.
+// Measures the costs of messages: round trips through the handler, many requests in flight,
+// bandwidth, and the processor time of waiting ranks; and the same with plain MPI.
 //
 //   scripts/mpirun -n 2 build/release/src/comm/comm_bench [auto|mpi] [SECONDS] [CASE]
 //
@@ -76,7 +76,7 @@ void PrintRate(const Bench& bench, const char* name, const char* unit, double va
   std::fflush(stdout);
 }
 
-// What ranks do that have no part in a case.
+// Run by ranks that take no part in a case.
 void SleepUntilSignalled(const Bench& bench) {
   (void)bench.exchange->WaitSignal(kDone, {0});
 }
@@ -85,7 +85,7 @@ void SignalOthers(const Bench& bench) {
   for (int rank = 1; rank < bench.size(); ++rank) (void)bench.exchange->Notify(kDone, {rank});
 }
 
-// The yardstick: two ranks, blocking calls, the other ranks asleep.
+// The comparison: two ranks, blocking calls, the other ranks asleep.
 void PlainPingPong(const Bench& bench) {
   std::vector<uint64_t> times_ns;
   char bytes[8] = "";
@@ -168,7 +168,7 @@ void AllAsk(const Bench& bench, int threads) {
             static_cast<double>(*total) * 1e9 / static_cast<double>(bench.case_ns));
 }
 
-// Rank 0 sends requests of one size to rank 1, as many in flight as the window lets.
+// Rank 0 sends requests of one size to rank 1, as many in flight as the window allows.
 void Stream(const Bench& bench, const char* name, size_t bytes) {
   if (bench.rank() == 0) {
     const std::string body(bytes, 'x');
@@ -191,7 +191,7 @@ void Stream(const Bench& bench, const char* name, size_t bytes) {
   }
 }
 
-// The yardstick: a window of sends of the same size.
+// The comparison: a window of sends of the same size.
 void PlainStream(const Bench& bench, size_t bytes) {
   constexpr int kWindow = 8;
   std::vector<std::vector<char>> buffers(kWindow, std::vector<char>(bytes));

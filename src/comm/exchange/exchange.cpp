@@ -10,7 +10,8 @@
 namespace quire::comm {
 namespace {
 
-// What a request takes of the window beside its bytes, so that empty ones are bounded too.
+// Bytes of the window that a request takes in addition to its own, so that empty ones are bounded,
+// too.
 constexpr uint64_t kRequestOverheadBytes = 64;
 
 }  // namespace
@@ -69,13 +70,13 @@ Result<std::shared_ptr<PendingCall>> ExchangeImpl::StartCall(int destination, ui
     return added;
   }
   Status status = base::OrOutOfMemory([&] { return SendRequest(peer, header, head, body); });
-  // A peer that failed before the call was in the table has not ended it.
+  // If the peer failed before the call was in the table, its failure has not ended the call.
   if (status.ok() && peer.failed.load(std::memory_order_acquire)) status = peer.Failure();
   if (!status.ok() && state_.calls.Take(header.call) != nullptr) {
     peer.ReleaseWindow(window_bytes);
     state_.sleepers.Notify(&peer);
     return status;
-  }  // else the peer's failure has ended the call, which tells who waits for it
+  }  // else the peer's failure has ended the call, and its waiter learns of it
   state_.counters.requests_sent.fetch_add(1, std::memory_order_relaxed);
   progress_.PollInCall();
   return call;
@@ -117,7 +118,7 @@ Status ExchangeImpl::PeerStatus(int rank) {
   const Peer& peer = state_.peers.Get(rank);
   if (!peer.failed.load(std::memory_order_acquire)) {
     if (state_.transport->Alive(rank)) return Status();
-    progress_.Progress();  // it says so once all that came before is handled
+    progress_.Progress();  // reports the failure when all earlier messages are handled
   }
   return peer.failed.load(std::memory_order_acquire) ? peer.Failure() : Status();
 }

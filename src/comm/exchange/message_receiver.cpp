@@ -9,7 +9,7 @@ namespace quire::comm {
 namespace {
 
 constexpr int kFramesPerPoll = 16;
-// A larger buffer is given back to the system rather than kept for the next request.
+// A larger buffer is returned to the system and not kept for the next request.
 constexpr uint64_t kSpareBytesMax = 4 << 20;
 
 }  // namespace
@@ -23,7 +23,7 @@ int MessageReceiver::Poll() {
   });
   if (!polled.ok()) {
     FailAll(polled);
-    requests_.AskAgain();  // this rank's own requests may be left, and are handled all the same
+    requests_.AskAgain();  // this rank's own requests may be left, and are still handled
   }
   return count;
 }
@@ -125,8 +125,9 @@ void MessageReceiver::CompleteCall(Peer& peer, const MessageHeader& header, Slic
   }
 }
 
-// A failure is the request's, also without its text. Success is not said: what the caller asked for
-// is lost. But the request has been served, which must not look as if it had not.
+// Ends a call whose answer was lost. If the request failed, the call fails with its code, without
+// the text. If it succeeded, the call does not succeed, because its answer is lost; but the caller
+// must learn that the request was served.
 void MessageReceiver::LoseAnswer(Peer& peer, const MessageHeader& header, const Status& why) {
   if (header.code != Code::kOk)
     return EndCall(peer, header.call, Status(header.code), {}, /*lost=*/false);

@@ -25,7 +25,7 @@ Status MessageSender::AcquireWindow(Peer& peer, uint64_t bytes) {
     uint64_t taken = peer.outstanding_bytes.load(std::memory_order_relaxed);
     do {
       if (peer.failed.load(std::memory_order_acquire)) return true;
-      // A message larger than the window goes alone.
+      // A message larger than the window is sent when nothing else is in flight.
       if (taken != 0 && taken + bytes > state_.options.window_bytes) return false;
       if (waits ? !peer.window_queue.IsFirst(place) : !peer.window_queue.empty()) return false;
     } while (!peer.outstanding_bytes.compare_exchange_weak(taken, taken + bytes,
@@ -71,7 +71,7 @@ Status MessageSender::SendFrames(Peer& peer, MessageHeader header, Slice head, S
   return Status();
 }
 
-// Ends a thread's right to send to a peer, also where the transport throws.
+// Ends a thread's right to send to a peer, even if the transport throws.
 class MessageSender::Sending {
  public:
   Sending(WaitSet* sleepers, Peer* peer) : sleepers_(sleepers), peer_(peer) {}

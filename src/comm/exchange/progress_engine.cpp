@@ -18,7 +18,7 @@ constexpr int kProgressPollsMax = 8;
 
 }  // namespace
 
-// The right to poll, given back however the poll ends.
+// The right to poll, released however the poll ends.
 class ProgressEngine::Polling {
  public:
   explicit Polling(PollerLock* right) : right_(right) {}
@@ -66,7 +66,7 @@ void ProgressEngine::PollGroup() {
   if (group_ != nullptr) group_->PollOthers(this);
 }
 
-// The lead among the threads that wait, left however the wait ends: a question of the program may
+// The lead among the waiting threads, released however the wait ends: the program's condition may
 // throw.
 class ProgressEngine::Lead {
  public:
@@ -134,7 +134,7 @@ void ProgressEngine::Progress() {
 
 void ProgressEngine::CheckPeer(const WaitSpec& spec) {
   if (spec.peer < 0 || spec.peer == state_.rank || state_.transport->Alive(spec.peer)) return;
-  state_.transport->Wake(Waiter::kHandler);  // the next poll tells what this rank must know
+  state_.transport->Wake(Waiter::kHandler);  // the next poll reports what this rank must know
 }
 
 Status ProgressEngine::TimedOut(const WaitSpec& spec) const {
@@ -157,8 +157,9 @@ bool ProgressEngine::PollEagerly(Condition done) {
   return false;
 }
 
-// Waits until nobody is missing, or spec.peer is, and has failed. Since it was named its part may
-// have come, and its end after that: what came before the end counts, so it is looked for again.
+// Waits until no rank is missing, or the missing rank, spec.peer, has failed. After `missing` named
+// the rank, its part may have arrived, and then its failure: what arrived before the failure
+// counts, so `missing` is called again.
 Status ProgressEngine::AwaitMissing(WaitSpec& spec, Missing missing) {
   const auto failed = [&] {
     return state_.peers.Get(spec.peer).failed.load(std::memory_order_acquire);
@@ -231,8 +232,8 @@ void ProgressEngine::HandlerLoop() {
   AdaptiveSpin spin(state_.transport->spin_ns());
   uint64_t spin_end_ns = 0;  // 0: it does not spin
   while (!stop_.load(std::memory_order_acquire)) {
-    // The leader polls, and hands over when it leaves. It may be half gone and have lost its core
-    // to this thread: then what has come is taken here. To look again would keep the core from it.
+    // The leader polls, and hands over when it leaves. If it was leaving and lost its core to this
+    // thread, this thread takes the messages. Checking again would keep the core from the leader.
     const bool led = led_.load(std::memory_order_acquire);
     if (led) {
       spin_end_ns = 0;
@@ -250,7 +251,7 @@ void ProgressEngine::HandlerLoop() {
       spin_end_ns = spin_ns == 0 ? 0 : clock.NowNs() + spin_ns;
     } else if (spin_end_ns != 0 && clock.NowNs() < spin_end_ns) {
       CpuRelax();
-    } else if (!led) {  // else it has waited, and has to see first whether it is to stop
+    } else if (!led) {  // else it has waited, and must first check whether to stop
       if (spin_end_ns != 0) spin.Failed();
       spin_end_ns = 0;
       state_.transport->Wait(Waiter::kHandler, SleepNs(kHandlerSleepNs));

@@ -9,9 +9,9 @@
 namespace quire::comm {
 namespace {
 
-// The order of signals: behind all that came before.
+// The order of signals: they follow all earlier messages.
 constexpr uint32_t kSignalOrder = 0;
-// A larger buffer for answers is given back to the system.
+// A larger buffer for answers is returned to the system.
 constexpr uint64_t kAnswerBytesMax = 4 << 20;
 
 }  // namespace
@@ -128,7 +128,7 @@ void RequestHandler::HandleRequest(Peer& peer, uint32_t channel, uint64_t call, 
     return KeepUnserved(peer, channel, call, payload);
   }
   const uint32_t order = services_.OrderOf(channel);
-  std::list<UnfinishedMessage> place;  // what has begun is kept without memory
+  std::list<UnfinishedMessage> place;  // taken before the request begins: filling it is free
   if (order != 0) {
     place = PlaceForUnfinished(peer);
     place.front() = {{MessageKind::kRequest, channel, call, {}}, order, nullptr};
@@ -175,7 +175,7 @@ std::list<UnfinishedMessage> RequestHandler::PlaceForUnfinished(Peer& peer) {
   return std::list<UnfinishedMessage>(1);
 }
 
-// What PlaceForUnfinished gave, filled. Takes no memory.
+// Stores a message in the place that PlaceForUnfinished returned. Takes no memory.
 void RequestHandler::KeepUnfinished(Peer& peer, std::list<UnfinishedMessage> place) {
   const UnfinishedMessage& unfinished = place.front();
   state_.counters.Buffer(0, unfinished.message.payload.size());
@@ -187,15 +187,15 @@ void RequestHandler::KeepUnfinished(Peer& peer, std::list<UnfinishedMessage> pla
   AskAgain();
 }
 
-// Unfinished requests go on a little later.
+// Continues unfinished requests a little later.
 void RequestHandler::AskAgain() {
   ask_again_ns_ = state_.transport->clock().NowNs() + kAskAgainNs;
   if (has_unfinished_.exchange(true, std::memory_order_acq_rel)) return;
-  state_.transport->Wake(Waiter::kHandler);  // it sleeps for longer
+  state_.transport->Wake(Waiter::kHandler);  // it sleeps for longer than that
 }
 
-// A request that was served is answered, or its sender is cut off. Then the sender takes the
-// outcome for unknown, and not for a failure.
+// Answers a request that was served. If this fails, the sender is cut off, and so takes the outcome
+// for unknown, not for a failure.
 void RequestHandler::SendAnswer(Peer& peer, uint64_t call, const Status& status,
                                 std::string* answer) {
   const Status sent = base::OrOutOfMemory([&] {
@@ -223,7 +223,7 @@ void RequestHandler::PutAnswer(Peer& peer, uint64_t call, const Status& status,
 int RequestHandler::HandleDeferred() {
   int count = HandleUnfinished();
   HoldServed();
-  count += HandleAllHeld();  // before what this rank sent itself later
+  count += HandleAllHeld();  // before the requests that this rank sent to itself later
   return count + HandleOwn();
 }
 
@@ -246,7 +246,8 @@ int RequestHandler::HandleUnfinished() {
   return count;
 }
 
-// In order; one that still waits keeps those behind it of the same order, and all signals.
+// Handles messages in order. One that still waits holds up later ones of the same order, and all
+// signals.
 int RequestHandler::HandleUnfinishedOf(Peer& peer) {
   int count = 0;
   std::list<UnfinishedMessage> messages = std::exchange(peer.unfinished, {});
@@ -258,7 +259,7 @@ int RequestHandler::HandleUnfinishedOf(Peer& peer) {
       ++count;
       messages.pop_front();
     } else if (peer.failed.load(std::memory_order_relaxed)) {
-      break;  // nobody waits for the answers
+      break;  // no rank waits for the answers
     } else {
       if (!MustFollow(peer, first.order)) peer.unfinished_orders.push_back(first.order);
       peer.unfinished.splice(peer.unfinished.end(), messages, messages.begin());
@@ -269,7 +270,7 @@ int RequestHandler::HandleUnfinishedOf(Peer& peer) {
   return count;
 }
 
-// Returns true if the message is done with. Begins a request that has not begun.
+// Returns true if the message is finished. Begins a request that has not begun.
 bool RequestHandler::FinishOne(Peer& peer, UnfinishedMessage* unfinished) {
   HeldMessage& message = unfinished->message;
   if (message.kind == MessageKind::kSignal) {
@@ -319,7 +320,7 @@ int RequestHandler::HandleOwn() {
   return static_cast<int>(messages.size());
 }
 
-// Moves the requests whose channel has a service now to the front of those that are held.
+// Moves requests whose channel has a service now to the front of the held requests.
 void RequestHandler::HoldServed() {
   size_t kept = 0;
   for (size_t i = 0; i < unserved_list_.size(); ++i) {

@@ -11,8 +11,8 @@
 
 namespace quire::comm {
 
-// A request may still be at an entry when it is forgotten. Those of the low channels stay, and are
-// not counted.
+// A request may still use an entry that is being removed, so it shares ownership. The entries of
+// low channels are never removed, and not counted.
 std::shared_ptr<ServiceTable::Entry> ServiceTable::Find(uint32_t channel) {
   if (channel < kQuickChannels) {
     return {std::shared_ptr<Entry>(), quick_[channel].load(std::memory_order_acquire)};
@@ -32,8 +32,8 @@ void ServiceTable::Set(uint32_t channel, Service service) {
              });
 }
 
-// An entry that can be found has its service: an earlier request waits for it, and a request that
-// finds an entry without a service is answered that the channel was removed.
+// Sets the service before the entry can be found. Otherwise a request that finds the entry without
+// a service would get the answer that the channel was removed, though it could wait.
 void ServiceTable::SetPatient(uint32_t channel, uint32_t order, PatientService service) {
   const auto fresh = std::make_shared<Entry>(order);
   fresh->service = std::move(service);
@@ -53,7 +53,7 @@ void ServiceTable::SetPatient(uint32_t channel, uint32_t order, PatientService s
 void ServiceTable::TakeAway(uint32_t channel) {
   if (!Has(channel)) SetPatient(channel, 0, {});
   const std::shared_ptr<Entry> entry = Find(channel);
-  if (entry == nullptr) return;  // and forgotten
+  if (entry == nullptr) return;  // removed, and forgotten since
   {
     const std::lock_guard<std::mutex> lock(entry->running);
     entry->service = nullptr;
@@ -67,7 +67,8 @@ void ServiceTable::NoteTakenAway(Entry& entry) {
   if (++taken_away_ > kTakenAwayMax) ForgetLowest();
 }
 
-// Below it are few: those that have a service.
+// Forgets the lowest removed channel. The search is short: below it are only the few channels that
+// have a service.
 void ServiceTable::ForgetLowest() {
   const auto lowest = std::find_if(entries_.lower_bound(kQuickChannels), entries_.end(),
                                    [](const auto& one) { return one.second->taken_away; });
@@ -87,7 +88,7 @@ size_t ServiceTable::size() {
   return entries_.size();
 }
 
-// Some services run a function of the program: an exception of it ends only the request.
+// Some services run a function of the program. An exception that it throws ends only the request.
 Status ServiceTable::Refused(int source, uint32_t channel, const char* thrown,
                              std::string* answer) {
   answer->clear();

@@ -32,7 +32,7 @@ class HybridTransport final : public Transport {
     mpi_->CallerLeaves();
     shm_->CallerLeaves();
   }
-  // A neighbour ends this sleep; what comes through MPI is found after it.
+  // A neighbour ends this sleep; frames that arrive through MPI are found after it.
   bool Wait(Waiter who, uint64_t timeout_ns) override {
     if (mpi_->Pending()) return true;
     return shm_->Wait(who, std::min(timeout_ns, mpi_->SleepNs(who)));

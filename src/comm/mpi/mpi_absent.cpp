@@ -1,4 +1,4 @@
-// In place of the MPI transport where Quire is built without MPI.
+// Replaces the MPI transport if Quire is built without MPI.
 #include "comm/mpi/transport_factory.h"
 
 namespace quire::comm {

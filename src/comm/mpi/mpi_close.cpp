@@ -42,7 +42,7 @@ MpiTransport::~MpiTransport() {
   try {
     quiet = Quiesce();
   } catch (const std::bad_alloc&) {
-    // Then nothing is known of what is still under way.
+    // Then it is unknown what is still in flight.
   }
   if (!quiet) {
     KeepForEver(std::move(counts_));
@@ -119,7 +119,7 @@ bool MpiTransport::Quiesce() {
   return quiet && told && !failed;
 }
 
-// Under the session's mutex, while MPI still works.
+// Requires the session's mutex, and that MPI still works.
 void MpiTransport::Cancel() {
   for (MPI_Request& request : receives_) {
     if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);

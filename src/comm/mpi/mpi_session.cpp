@@ -25,7 +25,7 @@ struct PlainStatus {
 
 }  // namespace
 
-// On a list, so that tools that look for leaks find no one.
+// Keeps the buffer on a list, so that leak checkers do not report it.
 void KeepForEver(std::unique_ptr<char[]> buffer) noexcept {
   static std::mutex mutex;
   static auto* const kept = new (std::nothrow) std::vector<std::unique_ptr<char[]>>;
@@ -35,7 +35,7 @@ void KeepForEver(std::unique_ptr<char[]> buffer) noexcept {
   try {
     kept->emplace_back(bytes);
   } catch (const std::bad_alloc&) {
-    // It is kept all the same.
+    // The buffer is not freed here, either.
   }
 }
 

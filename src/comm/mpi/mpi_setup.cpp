@@ -1,4 +1,4 @@
-// Which ranks share a node, and from that the transport of this job.
+// Finds the ranks that share a node, and chooses the transport of this job accordingly.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -26,7 +26,7 @@ constexpr size_t kNameBytesMax = 128;
 struct Card {
   uint64_t node_id;
   uint64_t process_start;
-  uint64_t session;  // rank 0's counts
+  uint64_t session;  // rank 0's is used
   int32_t process_id;
   int32_t kind;
   int32_t core_quota;
@@ -61,8 +61,8 @@ std::vector<int> RanksOnNode(const std::vector<Card>& cards, uint64_t node_id) {
   return ranks;
 }
 
-// Spinning is useful if each rank has a core of its own; else it takes the core from the awaited
-// rank.
+// Returns whether each rank can have a core of its own. Only then is spinning useful; otherwise it
+// takes the core from the awaited rank.
 bool CoreForEach(const std::vector<Card>& cards, const std::vector<int>& ranks) {
   CoreSet cores;
   int quota = kCoresMax;
@@ -88,7 +88,7 @@ Status CheckCards(const std::vector<Card>& cards) {
   return Status();
 }
 
-// The session's number.
+// Returns the session's number.
 uint32_t NumberOf(const std::vector<Card>& cards) {
   return static_cast<uint32_t>(cards[0].session);
 }
@@ -112,8 +112,8 @@ std::unique_ptr<ShmRegion> CreateRegion(int count, uint64_t ring_bytes_total_max
   return std::move(*created);
 }
 
-// Collective: the region of this rank's node, made by the node's lowest rank; null on a rank that
-// is alone on its node, and on all ranks of a node where one cannot have it.
+// Collective. Returns the region of this rank's node, which the node's lowest rank creates; null on
+// a rank that is alone on its node, and on all ranks of a node if one of them cannot map it.
 Result<std::unique_ptr<ShmRegion>> ShareRegion(MpiSession& session, const std::vector<int>& members,
                                                uint64_t ring_bytes_total_max, uint32_t number) {
   const int count = static_cast<int>(members.size());
@@ -154,10 +154,10 @@ MpiTransportOptions LinkOptions(const std::vector<Card>& cards, const std::vecto
   return options;
 }
 
-// The things that a rank makes by itself, once all know of each other.
+// The objects that a rank makes by itself when it has the data of all ranks.
 struct Made {
   std::unique_ptr<Transport> transport;
-  MpiTransport* link = nullptr;  // within it, to be started; null: MPI is not needed any more
+  MpiTransport* link = nullptr;  // within it, to be started; null: MPI is no longer needed
 };
 
 Made Make(const std::vector<Card>& cards, const ShmPlace& place, bool spins,
@@ -165,7 +165,7 @@ Made Make(const std::vector<Card>& cards, const ShmPlace& place, bool spins,
   const bool shares = region != nullptr;
   std::unique_ptr<Transport> shm;
   if (shares) shm = NewShmTransport(std::move(region), place);
-  // All on one node: no MPI call from here on, whatever the thread level.
+  // All ranks are on one node: no MPI call from here on, whatever the thread level.
   if (shares && static_cast<int>(place.members.size()) == place.size) return {std::move(shm)};
   auto mpi = std::make_unique<MpiTransport>(place.size, LinkOptions(cards, place.members, spins));
   MpiTransport* const link = mpi.get();

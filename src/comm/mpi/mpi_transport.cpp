@@ -14,16 +14,16 @@ namespace {
 constexpr size_t kFrameBufferBytes = kFrameHeaderBytes + kFrameBytesMax;
 constexpr size_t kSendBuffersMax = 512;
 constexpr int kTag = 0;
-// Usually the receive posted first is the next to complete; the others are looked at this often.
+// Usually the receive posted first is the next to complete; after this many misses all are tested.
 constexpr unsigned kMissesPerTestAll = 32;
-// Receives that may wait to be posted again until nothing else is to be done.
+// Receives that may wait to be posted again until there is nothing else to do.
 constexpr size_t kUnpostedMax = 16;
 
 Status Finalized() {
   return PeerGone("MPI was finalized");
 }
 
-// Throws nothing. `rank` below 0: of all.
+// Throws nothing. A `rank` below 0 means all ranks.
 void LogGone(int rank, const Status& why) {
   if (!base::LogEnabled()) return;
   static_cast<void>(base::OrOutOfMemory([&] {
@@ -69,7 +69,7 @@ MpiTransport::Peer& MpiTransport::PeerOf(int rank) {
   return *peer;
 }
 
-// false: there is no memory for it now, or MPI refuses it.
+// Returns false if there is no memory for it now, or MPI refuses it.
 bool MpiTransport::PostReceive(size_t slot) {
   Buffer& buffer = receive_buffers_[slot];
   if (buffer == nullptr && !spare_.empty()) {
@@ -89,14 +89,14 @@ bool MpiTransport::PostReceive(size_t slot) {
   return true;
 }
 
-// Posting a receive again takes longer than handing on what it brought, and can wait. Those that
-// find no memory are posted later: meanwhile the others do.
+// Posts receives again. This takes longer than delivering the received frame, and can wait. If
+// there is no memory for some of them, they are posted later, and the others receive meanwhile.
 void MpiTransport::PostReceives() {
   while (broken_.ok() && !unposted_.empty() && PostReceive(unposted_.back())) unposted_.pop_back();
 }
 
-// The failure of all ranks: MPI is finalized; or a receive failed, its message is lost and
-// may be of any of them. (Those that were never heard of: as soon as they are asked for.)
+// Marks all ranks as failed: MPI is finalized, or a receive failed, and the lost message may be
+// from any rank. (Ranks that are not in the table fail as soon as they are asked for.)
 void MpiTransport::Break(const Status& why) {
   const bool first = broken_.ok();
   if (first) broken_ = why;
@@ -110,13 +110,13 @@ void MpiTransport::GiveBack(Buffer buffer) {
   if (spare_.size() < spare_.capacity()) spare_.push_back(std::move(buffer));
 }
 
-// The receive at `position` of receive_order_ is complete: takes the frame. false: it failed, of
-// which nothing but an error of MPI can be the cause.
+// Takes the frame of the complete receive at `position` of receive_order_. Returns false if the
+// receive failed, which only an error of MPI can cause.
 bool MpiTransport::TakeSlot(size_t position, int error, const MPI_Status& status,
                             Arrived* arrived) {
   const size_t slot = receive_order_[position];
   receive_order_.erase(receive_order_.begin() + static_cast<ptrdiff_t>(position));
-  if (receives_[slot] != MPI_REQUEST_NULL) {  // it failed, and goes on: its buffer is MPI's
+  if (receives_[slot] != MPI_REQUEST_NULL) {  // it failed, but is not over: MPI owns its buffer
     KeepForEver(std::move(receive_buffers_[slot]));
   } else {
     arrived->buffer = std::move(receive_buffers_[slot]);
@@ -131,8 +131,8 @@ bool MpiTransport::TakeSlot(size_t position, int error, const MPI_Status& status
   return true;
 }
 
-// Receives are matched in the order they were posted, but a large frame may complete after a small
-// one behind it; a stopped sender must not hold up the others.
+// Tests all receives. They are matched in the order in which they were posted, but a large frame
+// may complete after a smaller, later one: a stopped sender must not hold up the others.
 void MpiTransport::TestAllReceives() {
   int count = 0;
   const int outcome = MPI_Testsome(static_cast<int>(receives_.size()), receives_.data(), &count,
@@ -198,7 +198,8 @@ void MpiTransport::ReserveSend() {
   send_statuses_.resize(size);
 }
 
-// A frame that was not sent is missing to its receiver: what comes behind it is of no use.
+// Marks the receiver as failed if a frame was not sent: without it, later frames are useless to the
+// receiver.
 void MpiTransport::FailSend(int rank, int error, const char* call) {
   if (error != MPI_SUCCESS) MarkGone(rank, PeerOf(rank), MpiStatus(error, call));
 }
@@ -213,7 +214,7 @@ Result<bool> MpiTransport::TrySend(int destination, const FrameParts& frame) {
     peer.room_wanted = true;
     return false;
   }
-  ReserveSend();  // what MPI has begun to send is not given up for want of memory
+  ReserveSend();  // a send that MPI has begun is not abandoned for lack of memory
   Buffer buffer = TakeSendBuffer();
   if (buffer == nullptr) {
     if (!std::exchange(peer.refused, true)) refused_.push_back(destination);
@@ -284,7 +285,8 @@ void MpiTransport::TellRefused(Lock& lock, FrameSink& sink) {
   lock.lock();
 }
 
-// Under the mutex. The first reason stays: TellGone may be handing it out. false: there is one.
+// Requires the mutex. The first reason stays, because TellGone may be passing it on: returns false
+// if there is one.
 bool MpiTransport::SetGone(Peer& peer, const Status& why) {
   if (peer.health.load(std::memory_order_relaxed) != Health::kSound) return false;
   peer.why = why;
@@ -329,7 +331,7 @@ void MpiTransport::TakeCredit(Lock& lock, Peer& peer, int rank, uint64_t acknowl
   lock.lock();
 }
 
-// Half a window of frames was taken and no frame went back to tell.
+// Queues a credit if half a window of frames was taken and no frame went back to say so.
 void MpiTransport::ReturnCredit(int rank, Peer& peer) {
   const auto window = static_cast<uint64_t>(options_.window_frames);
   if (peer.received_count - peer.returned < (window + 1) / 2 || peer.credit_due) return;
@@ -346,7 +348,7 @@ void MpiTransport::SendCredits() {
     const bool due = peer.received_count - peer.returned >= (window + 1) / 2 &&
                      peer.health.load(std::memory_order_relaxed) == Health::kSound;
     if (due) MPI_Test(&peer.credit_request, &free, MPI_STATUS_IGNORE);
-    if (free == 0) {  // the one before is still under way
+    if (free == 0) {  // the previous one is still in flight
       ++i;
       continue;
     }
@@ -387,7 +389,7 @@ void MpiTransport::Handle(Lock& lock, Arrived arrived, FrameSink& sink) {
   }
   const Result<FrameHeader> header = DecodeFrameHeader(frame);
   Status status = header.status();
-  // A frame of an earlier session, whose communicator had the same context.
+  // The frame is of an earlier session, whose communicator had the same context.
   if (header.ok() && header->session != options_.number) return;
   ++peer.wire_received;
   if (header.ok()) status = VerifyFrame({source, rank()}, *header, frame);
@@ -417,7 +419,8 @@ void MpiTransport::Handle(Lock& lock, Arrived arrived, FrameSink& sink) {
   }
 }
 
-// A frame that finds no memory is lost, and with it all that its sender sends after it.
+// Handles a frame. If there is no memory for it, the frame is lost, and so is everything that its
+// sender sends after it.
 void MpiTransport::HandleOrFail(Lock& lock, Arrived arrived, FrameSink& sink) {
   const int source = arrived.source;
   try {
@@ -428,8 +431,8 @@ void MpiTransport::HandleOrFail(Lock& lock, Arrived arrived, FrameSink& sink) {
   }
 }
 
-// Takes one frame and returns: to find out that there is no other costs more than the frame itself
-// (Open MPI may give up the processor then), and those who wait for this one would pay for it.
+// Takes one frame and returns. Finding that there is no other costs more than the frame itself
+// (Open MPI may yield the processor), and the threads that wait for this frame would pay for it.
 int MpiTransport::Poll(FrameSink& sink, int) {
   Lock lock(session_->mutex());
   if (session_->closed()) {

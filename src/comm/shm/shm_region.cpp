@@ -13,7 +13,8 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 
-// The region: a header of one page, members, ring controls, and from a page boundary on the rings.
+// The header of one page at the beginning of the region. Members and ring controls follow; the
+// rings begin at the next page boundary.
 struct Header {
   std::atomic<uint64_t> magic;
   std::atomic<uint64_t> ring_bytes;
@@ -55,7 +56,7 @@ Status CheckMemberCount(int member_count) {
                     std::to_string(kShmMembersMax) + " can (or choose MPI for all messages)");
 }
 
-// The size came from another process: with any other, the places of rings would be wrong.
+// The size came from another process. With an invalid size, the places of the rings would be wrong.
 Status CheckRingBytes(uint64_t ring_bytes) {
   if (std::has_single_bit(ring_bytes) && ring_bytes >= kShmRingBytesMin &&
       ring_bytes <= kShmRingBytesMax) {

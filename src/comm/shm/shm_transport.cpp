@@ -17,7 +17,7 @@ namespace {
 enum class Health : int {
   kSound,
   kGone,    // has died or left: Poll reports it once all its frames are delivered
-  kFailed,  // Poll has told
+  kFailed,  // Poll has reported it
 };
 
 // Another member, as this one sees it.
@@ -31,7 +31,7 @@ struct Neighbour {
   Status damage;      // guarded by send_mutex: why it is gone if it neither died nor left
   RingWriter writer;  // guarded by send_mutex, like sent_count
   uint64_t sent_count = 0;
-  RingReader reader;  // whoever polls, like received_count
+  RingReader reader;  // used by the thread that polls, like received_count
   uint64_t received_count = 0;
 };
 
@@ -108,7 +108,7 @@ ShmTransport::ShmTransport(std::unique_ptr<ShmRegion> region, const ShmPlace& pl
   self_.process_id.store(static_cast<uint32_t>(process.id), std::memory_order_release);
 }
 
-// Wakes a sleeper once: whoever changes the word makes the call.
+// Wakes a sleeper once: the thread that changes the word makes the system call.
 void ShmTransport::WakeSleeper(std::atomic<uint32_t>& activity, uint32_t awake) {
   uint32_t expected = kShmSleeping;
   if (activity.compare_exchange_strong(expected, awake, std::memory_order_seq_cst)) {
@@ -116,7 +116,7 @@ void ShmTransport::WakeSleeper(std::atomic<uint32_t>& activity, uint32_t awake) 
   }
 }
 
-// A caller that polls is enough; the handler sleeps on.
+// Wakes the caller or, if no caller polls or sleeps, the handler.
 void ShmTransport::WakeMember(ShmMember& member) {
   const uint32_t caller = member.caller.load(std::memory_order_seq_cst);
   if (caller == kShmSleeping) return WakeSleeper(member.caller, kShmPolling);
@@ -126,8 +126,8 @@ void ShmTransport::WakeMember(ShmMember& member) {
   }
 }
 
-// Sets this member's bit in the words of another. Where it was set already, who set it has seen to
-// the waking, and its owner has not looked since.
+// Sets this member's bit in the words of another member, and wakes that member. If the bit was set
+// already, the thread that set it has woken the member, which has not looked since.
 void ShmTransport::Raise(std::atomic<uint64_t>* words, int index) {
   const uint64_t bit = uint64_t{1} << (own_index_ % 64);
   const uint64_t before = words[own_index_ / 64].fetch_or(bit, std::memory_order_seq_cst);
@@ -166,7 +166,7 @@ Result<bool> ShmTransport::TrySend(int destination, const FrameParts& frame) {
   return true;
 }
 
-// Poll says why, once all that it sent is delivered.
+// Marks a neighbour as gone. Poll reports the reason when all frames that it sent are delivered.
 void ShmTransport::MarkGone(Neighbour& neighbour) {
   Health expected = Health::kSound;
   if (!neighbour.health.compare_exchange_strong(expected, Health::kGone)) return;
@@ -268,7 +268,7 @@ int ShmTransport::Poll(FrameSink& sink, int frames_max) {
       if (index >= region_->member_count() || index == own_index_) continue;
       if (Drain(index, sink, each, &count)) more |= bits & -bits;
     }
-    // Visible to this rank's other threads, which may be the ones to go on.
+    // Visible to this rank's other threads, which may be the next to poll.
     if (more != 0) arrived.fetch_or(more, std::memory_order_seq_cst);
   }
   count += PollRoom(sink);
@@ -300,7 +300,7 @@ bool ShmTransport::Wait(Waiter who, uint64_t timeout_ns) {
   bool pending = false;
   activity.store(kShmSleeping, std::memory_order_seq_cst);
   if (woken.exchange(0, std::memory_order_seq_cst) == 0) {
-    // What has come while a caller polls is the caller's; it wakes the handler when it leaves.
+    // While a caller polls, it takes what arrives; it wakes the handler when it leaves.
     const bool led = !is_caller && self_.caller.load(std::memory_order_seq_cst) != kShmAbsent;
     pending = !led && Pending();
     if (!pending) io::FutexWait(&activity, kShmSleeping, timeout_ns);

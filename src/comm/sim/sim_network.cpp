@@ -53,7 +53,7 @@ Status SimCore::WhyGone(int rank) {
   return PeerGone(RankOf(rank).killed ? "the process died" : "the process left");
 }
 
-// The next moment at which something happens for a waiting rank, at the latest its deadline.
+// Returns the next time at which something happens for a waiting rank; at the latest its deadline.
 uint64_t SimCore::NextEventNs(int rank) {
   const Rank& self = RankOf(rank);
   uint64_t next_ns = self.wait_end_ns;
@@ -79,7 +79,7 @@ bool SimCore::MayRun(const Rank& rank, int number) {
 // Chooses among the ranks that can continue; if none can, advances the time until one can.
 int SimCore::PickNext() {
   for (;;) {
-    std::vector<int>& able = able_;  // a turn takes no memory
+    std::vector<int>& able = able_;  // a member, so that a turn takes no memory
     able.clear();
     uint64_t next_ns = kNever;
     for (int i = 0; i < options_.rank_count; ++i) {
@@ -98,7 +98,7 @@ int SimCore::PickNext() {
   }
 }
 
-// Deterministic mode: somebody runs; this thread sleeps until it is its turn again.
+// In deterministic mode: lets another rank run, and sleeps until it is this thread's turn again.
 void SimCore::GiveTurn(Lock& lock, int rank) {
   now_ns_ += 1 + random_.Below(kTurnNsMax);
   const int next = PickNext();
@@ -109,7 +109,7 @@ void SimCore::GiveTurn(Lock& lock, int rank) {
   RankOf(rank).changed.wait(lock, [&] { return turn_ == rank; });
 }
 
-// Every transport call of a rank begins here.
+// Begins every transport call of a rank.
 void SimCore::EnterCall(Lock& lock, int rank) {
   Rank& self = RankOf(rank);
   if (self.calls_left != UINT64_MAX && !self.killed && self.calls_left-- == 0) {
@@ -132,13 +132,13 @@ Result<bool> SimCore::TrySend(int rank, int destination, const FrameParts& parts
   EnterCall(lock, rank);
   if (RankOf(rank).killed || RankOf(rank).dying) return KilledStatus();
   if (GoneKnown(destination)) return WhyGone(destination);
-  if (RankOf(destination).gone) return true;  // nobody will ever know
+  if (RankOf(destination).gone) return true;  // no rank can notice the loss
   Path& path = PathOf(rank, destination);
   if (path.frames.size() >= static_cast<size_t>(options_.window_frames)) {
     path.room_wanted = true;
     return false;
   }
-  // All memory first: a frame that finds none was not sent.
+  // Takes all memory first: without memory the frame was not sent.
   std::string bytes(kFrameHeaderBytes + parts.size(), '\0');
   path.frames.push_back({0, {}});
   FrameHeader header;
@@ -303,7 +303,8 @@ void SimCore::MarkGone(int rank, bool killed) {
 void SimCore::KillLocked(Lock& lock, int rank) {
   if (RankOf(rank).gone) return;
   if (options_.on_kill) {
-    // Silent first: another of its threads must not answer for what its files no longer take.
+    // The rank falls silent first: another of its threads must not send answers for writes that its
+    // files no longer take.
     RankOf(rank).dying = true;
     lock.unlock();
     options_.on_kill(rank);

@@ -39,7 +39,7 @@ void SleepPrecisely(const std::atomic<uint32_t>* word, uint64_t timeout_ns) {
   const int before = ::prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
   ::prctl(PR_SET_TIMERSLACK, kSlackNs, 0, 0, 0);
   io::FutexWait(word, 0, timeout_ns);
-  // 0 would mean the thread's default: only a failed question gives that.
+  // A slack of 0 would set the thread's default; only a failed query returns 0.
   if (before > 0) ::prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(before), 0, 0, 0);
 }
 

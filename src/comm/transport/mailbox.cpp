@@ -12,7 +12,8 @@ constexpr uint32_t kSignalKindsMax = 65536;
 // A rank can be one collective ahead of us, of at most 32 rounds.
 constexpr uint32_t kPartsMax = 128;
 
-// Without its text where there is no memory for that: a string of this size takes none.
+// Assigns the note, without its text if there is no memory for that: a string of this size takes
+// none.
 void AssignNote(Slice note, std::string* to) {
   try {
     to->assign(note);
@@ -22,7 +23,7 @@ void AssignNote(Slice note, std::string* to) {
   }
 }
 
-// Such a part has nothing behind the text.
+// Returns whether a part contains a failure. Nothing follows the text in such a part.
 bool TellsOfFailure(Slice part) {
   return part.size() > kPartHeadBytes && base::LoadLe<int32_t>(part.data() + kPartFailureAt) >= 0;
 }
@@ -94,7 +95,7 @@ uint32_t CollectiveBox::CountOf(int source) const {
   return count;
 }
 
-// The one of this source, or a free one.
+// Returns the note of this source, or a free one.
 CollectiveBox::Note* CollectiveBox::NoteOf(int source) {
   Note* free = nullptr;
   for (Note& note : notes_) {
@@ -142,7 +143,7 @@ bool CollectiveBox::Add(int source, uint64_t number, Slice payload) {
   return true;
 }
 
-// Returns how much of it is kept.
+// Returns how many bytes of the part are kept.
 size_t CollectiveBox::Keep(int source, uint64_t number, Slice payload) {
   SmallPart* const free = FindSmall(-1, 0);
   if (free != nullptr && payload.size() <= kSmallBytesMax) {

@@ -9,7 +9,8 @@
 namespace quire::comm {
 namespace {
 
-// Of the fields behind the name, which is in parentheses and may hold anything.
+// The number of the start time among the fields behind the name, which is in parentheses and may
+// contain any character.
 constexpr int kStartField = 20;
 
 uint64_t StartOf(int process_id) {

@@ -22,7 +22,7 @@ void ProgressGroup::Leave(const void* member) {
 }
 
 void ProgressGroup::PollOthers(const void* member) {
-  if (InService()) return;  // this very thread may be in here
+  if (InService()) return;  // this thread may already poll in here
   const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   for (const Entry& entry : entries_) {

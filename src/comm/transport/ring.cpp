@@ -13,7 +13,7 @@ uint64_t RecordBytes(uint64_t size) {
   return (kRingRecordHeaderBytes + size + 7) / 8 * 8;
 }
 
-// A single load: the checked value is the used one, whatever the other process does meanwhile.
+// A single load, so that the checked value is the used one, even if the other process changes it.
 uint32_t LoadOnce(const char* from) {
   return __atomic_load_n(reinterpret_cast<const uint32_t*>(from), __ATOMIC_RELAXED);
 }
@@ -26,7 +26,8 @@ Status DamagedRing(const std::string& what, uint64_t position) {
 }  // namespace
 
 bool RingWriter::RefreshHead() {
-  // Against the reader's Pop: it sees that room is wanted, or this thread sees the room it made.
+  // Pairs with the reader's Pop: either it sees that room is wanted, or this thread sees its new
+  // head.
   const uint64_t head = control_->head.load(std::memory_order_seq_cst);
   damaged_ = head < head_seen_ || head > tail_;
   if (!damaged_) head_seen_ = head;
@@ -89,7 +90,7 @@ Result<Slice> RingReader::Front() {
 bool RingReader::Pop() {
   head_ = front_end_;
   control_->head.store(head_, std::memory_order_seq_cst);
-  // A writer is not woken for the room of one record, only to find the ring full again.
+  // Does not wake a writer for the room of one record, because it would find the ring full again.
   if (control_->room_wanted.load(std::memory_order_seq_cst) == 0) return false;
   const uint64_t tail = control_->tail.load(std::memory_order_relaxed);
   if (tail - head_ > size_ / 2) return false;

@@ -1,4 +1,4 @@
-// The transport of a rank that is alone: nothing to send, nothing to come, but threads to wake.
+// The transport of a single rank: it has no frames to send or receive, but threads to wake.
 #include <atomic>
 
 #include "comm/transport/transport.h"
