@@ -100,7 +100,7 @@ class Pass {
     });
   }
 
-  // What this rank has put, in another order.
+  // Gets the pairs that this rank has put, in another order.
   Status GetAll(Database& database) {
     return OnThreads([&](uint64_t begin, uint64_t end) -> Status {
       std::vector<uint64_t> order(end - begin);
@@ -113,7 +113,7 @@ class Pass {
     });
   }
 
-  // The slowest rank counts.
+  // Notes the time of the slowest rank.
   Status Note(const std::string& what, double seconds, Rates* rates) {
     QUIRE_ASSIGN_OR_RETURN(const double slowest, ranks_.Max(seconds));
     const double count = static_cast<double>(settings_.count) * ranks_.size();

@@ -57,7 +57,7 @@ class Opens {
   std::vector<Size> sizes_;
 };
 
-// What is told beyond the medians: rates, and how they compare with cp's and the first
+// Adds the results beyond the medians: rates, and their ratios to cp's and to the first
 // checkpoint's.
 void AddComparisons(const std::string& what, CrSamples& samples, Json* results) {
   const std::vector<double>& seconds = samples[what]["seconds"];

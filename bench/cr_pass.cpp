@@ -22,7 +22,7 @@ Status WaitFor(Result<std::unique_ptr<Event>> event) {
   return event.ok() ? (*event)->Wait() : event.status();
 }
 
-// A new database of `count` pairs of each rank of the context, closed.
+// Creates a database of `count` pairs for each rank of the context, and closes it.
 Status FillWith(Context& context, const CrSettings& settings, const std::string& name,
                 uint64_t count) {
   DatabaseOptions options;
@@ -34,7 +34,7 @@ Status FillWith(Context& context, const CrSettings& settings, const std::string&
   return database->Close();
 }
 
-// A Context of the first ranks; none on the others.
+// Opens a Context of the first ranks; null on the other ranks.
 Result<std::unique_ptr<Context>> OpenSmaller(Ranks& ranks, int count) {
   QUIRE_RETURN_IF_ERROR(ranks.context().Barrier());
   MPI_Comm part = MPI_COMM_NULL;
@@ -56,8 +56,8 @@ class Pass {
         pairs_(settings_.key_bytes, settings_.value_bytes, static_cast<uint64_t>(repetition) + 2),
         random_(static_cast<uint64_t>(repetition * ranks_.size() + ranks_.rank())) {}
 
-  // Copies of the files that a checkpoint reads stand beside it, those of what a restart reads
-  // beside that.
+  // Copies with cp are measured beside a checkpoint, of the files that it reads, and beside a
+  // restart, of the files that that reads.
   Status Run(bool sync_first) {
     QUIRE_RETURN_IF_ERROR(bench_.Fill(kName, settings_.count));
     QUIRE_RETURN_IF_ERROR(OpenAll(false));
@@ -130,7 +130,7 @@ class Pass {
     return Copy(directory, (sync_first ? "cp" : "cp_sync") + of, !sync_first);
   }
 
-  // Each rank its part.
+  // Each rank copies its part.
   Status Copy(const std::string& directory, const std::string& what, bool sync) {
     QUIRE_RETURN_IF_ERROR(bench_.Settle(directory));
     const std::string target = ranks_.folder() + "/copy-" + std::to_string(ranks_.rank());
@@ -140,7 +140,7 @@ class Pass {
     return RemoveTree(target);
   }
 
-  // One key in so many.
+  // Changes change_percent of this rank's keys.
   Status Change() {
     const uint64_t begin = settings_.count * static_cast<uint64_t>(ranks_.rank());
     const auto percent = static_cast<uint64_t>(settings_.change_percent);
@@ -165,7 +165,7 @@ class Pass {
         ranks_.context().Restart(bench_.CheckpointPath(), kName, {1, /*in_place=*/false}));
   }
 
-  // Read where it lies: then every pair moves, whatever the number of ranks.
+  // Reads the checkpoint in place: then every pair moves, whatever the number of ranks.
   Status RestartRedistributed() {
     QUIRE_RETURN_IF_ERROR(bench_.Settle(CheckpointDirectory(1)));
     const auto work = [&]() -> Status {
@@ -178,7 +178,7 @@ class Pass {
     return Gets(*database_);
   }
 
-  // By some of the ranks: the checkpoint where it lies, or what the repository has.
+  // Opens with some of the ranks: the checkpoint in place, or the repository's database.
   Status OpenElastic(const std::string& what) {
     const bool checkpoint = what == "elastic_checkpoint";
     QUIRE_RETURN_IF_ERROR(
@@ -209,7 +209,7 @@ class Pass {
     return Status();
   }
 
-  // The same keys, of fewer ranks.
+  // Puts the same keys from fewer ranks.
   Status FillBySome() {
     QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Context> context,
                            OpenSmaller(ranks_, settings_.elastic_ranks));
@@ -218,7 +218,7 @@ class Pass {
     return FillWith(*context, settings_, kName, (key_count_ + writers - 1) / writers);
   }
 
-  // What some of the ranks wrote, by all.
+  // Opens on all ranks what some of them wrote.
   Status OpenByMore() {
     QUIRE_RETURN_IF_ERROR(bench_.Settle(bench_.DatabaseDirectory(kName)));
     QUIRE_ASSIGN_OR_RETURN(const double open_seconds, ranks_.Time([&] { return OpenAll(false); }));
@@ -263,7 +263,7 @@ Status CrBench::Settle(const std::string& directory) {
     QUIRE_RETURN_IF_ERROR(SetPageCache(directory, settings_.cache == "warm"));
   }
   QUIRE_RETURN_IF_ERROR(ranks_.context().Barrier());
-  // At most so much is read and written next by this rank.
+  // This rank next reads and writes at most this much.
   QUIRE_ASSIGN_OR_RETURN(const FileBytes bytes, CountFileBytes(directory));
   QUIRE_RETURN_IF_ERROR(
       TouchPageCache(ranks_.folder() + "/touched-" + std::to_string(ranks_.rank()),
@@ -277,7 +277,7 @@ std::string CrBench::DatabaseDirectory(const std::string& name) const {
 
 Status RunCrPass(CrBench& bench, int repetition, CrSamples* samples) {
   QUIRE_RETURN_IF_ERROR(Pass(bench, repetition, samples).Run(repetition % 2 == 1));
-  // The next one begins with checkpoint 1 again.
+  // The next pass begins with checkpoint 1 again.
   QUIRE_RETURN_IF_ERROR(bench.ranks().context().Barrier());
   if (bench.ranks().IsFirst()) QUIRE_RETURN_IF_ERROR(RemoveTree(bench.CheckpointPath()));
   return bench.ranks().context().Barrier();

@@ -69,7 +69,7 @@ class Load {
     return static_cast<double>(count_) * static_cast<double>(kKeyBytes + value_bytes_);
   }
 
-  // The keys are a permutation of themselves: filling in order of i is filling in random order of
+  // The keys are a permutation of themselves: filling in the order of i fills in a random order of
   // keys.
   Result<Measurement> Write(uint64_t round) {
     QUIRE_ASSIGN_OR_RETURN(const WrittenBytes before, ReadWrittenBytes());
@@ -204,7 +204,7 @@ Status OnePass(const Settings& settings, const std::string& name, uint64_t value
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, OpenEngine(name, options));
   Load load(*engine, directory.path(), settings, value_bytes);
   for (const std::string& op : kAllOps) {
-    // Everything reads what fillrandom wrote.
+    // All other operations read what fillrandom wrote.
     if (op != "fillrandom" &&
         std::find(settings.ops.begin(), settings.ops.end(), op) == settings.ops.end()) {
       continue;

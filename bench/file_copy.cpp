@@ -89,7 +89,7 @@ Status ForEachFile(const std::string& directory,
   return error ? Status(Code::kIo, "list " + directory + ": " + error.message()) : Status();
 }
 
-// Of a fixed size, whatever is in it.
+// Returns whether the file is a log, whose size is fixed whatever it contains.
 bool IsLog(const std::string& path) {
   return fs::path(path).filename().string().rfind("log-", 0) == 0;
 }
@@ -133,7 +133,7 @@ Status SetPageCache(const std::string& directory, bool in_cache) {
     const OpenFile file(path, O_RDONLY);
     if (!file.ok()) return file.Failure("open");
     if (in_cache) return ReadThrough(file);
-    // Read once from the device in any case: under a virtual disk lies a cache of its own.
+    // Reads the file from the device once in any case: below a virtual disk there is another cache.
     QUIRE_RETURN_IF_ERROR(DropPages(file));
     QUIRE_RETURN_IF_ERROR(ReadThrough(file));
     return DropPages(file);

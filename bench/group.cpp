@@ -38,8 +38,8 @@ class Group {
     return database->Close();
   }
 
-  // Gets per second over all ranks. What is opened here has nothing in memory; one round of gets
-  // goes before the one that counts.
+  // Returns gets per second over all ranks. A database that was just opened has nothing in memory;
+  // one round of gets precedes the one that counts.
   Result<double> Run(const std::string& search, bool group) {
     DatabaseOptions options;
     options.mode = OpenMode::kMustExist;

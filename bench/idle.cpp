@@ -22,7 +22,7 @@ struct Settings {
 
 constexpr int kSignal = 1;
 
-// Some work for all threads of the library, so that what is measured is rest after work.
+// Gives all threads of the library some work, so that the measurement is of rest after work.
 Status Work(Ranks& ranks, Database& database) {
   const auto first = static_cast<uint64_t>(ranks.rank()) * 1000;
   QUIRE_RETURN_IF_ERROR(Pairs(16, 100).PutAll(database, first, 1000));
@@ -52,7 +52,7 @@ Status RunIdle(const Settings& settings) {
   for (int repetition = 0; repetition < settings.parallel.repetitions; ++repetition) {
     for (const bool waiting : {false, true}) {
       QUIRE_RETURN_IF_ERROR(Work(*ranks, *database));
-      // Whoever leaves the barrier first may still be spinning for the others.
+      // The rank that leaves the barrier first may still be spinning for the others.
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       const double before = ProcessCpuSeconds();
       QUIRE_RETURN_IF_ERROR(Rest(*ranks, waiting, settings.seconds));

@@ -73,7 +73,7 @@ Result<Reads> LoadReads(const Settings& settings, const Ranks& ranks) {
   return reads;
 }
 
-// What was counted, as a number: equal whoever counted it, and where.
+// The counts as one number: the same for every method, and for every distribution over ranks.
 class Digest {
  public:
   void Add(Kmer kmer, const KmerCounts& counts) {

@@ -35,7 +35,7 @@ class Rounds {
   }
   bool IsFull() const { return collected_ >= kRoundCount; }
 
-  // Exchanges what was collected; true where any rank still has more.
+  // Exchanges the collected occurrences; returns true if any rank still has more.
   bool Exchange(bool has_more) {
     const size_t size = outgoing_.size();
     std::vector<int> send_counts(size), send_places(size), receive_counts(size),

@@ -1,4 +1,4 @@
-// What the machine can do, so that other numbers have something to be compared with.
+// Measures the limits of the machine, with which other numbers are compared.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ struct Settings {
 constexpr size_t kChunkBytes = 1 << 20;
 constexpr size_t kPageBytes = 4096;
 
-// A file that goes at the end; all lengths are whole chunks.
+// A file that is removed at the end; all lengths are whole chunks.
 class ScratchFile {
  public:
   static Result<std::unique_ptr<ScratchFile>> Make(const std::string& path, uint64_t bytes) {
@@ -58,7 +58,7 @@ class ScratchFile {
   int descriptor_ = -1;
 };
 
-// One measurement: seconds that `bytes` took.
+// Measurements of the seconds that `bytes` take.
 class Limits {
  public:
   Limits(const Settings& settings, std::string folder)
@@ -76,13 +76,13 @@ class Limits {
     return watch.Seconds();
   }
 
-  // As the log is written: copied into a mapping of a file whose space is there already.
+  // Writes as the log does: copies into a mapping of a file whose space is already allocated.
   Result<double> MappedCopy(const std::string& folder, bool touched_before) {
     return Mapped(folder, touched_before,
                   [this](char* to) { std::memcpy(to, chunk_.data(), kChunkBytes); });
   }
 
-  // As a stream's log is written: past the caches, of what was just computed.
+  // Writes as a stream's log does: past the caches, bytes that were just computed.
   Result<double> MappedStores(const std::string& folder, io::StoreKind kind) {
     return Mapped(folder, true, [this, kind](char* to) {
       io::StreamingCopy(to, chunk_.data(), kChunkBytes, kind);
@@ -90,7 +90,7 @@ class Limits {
     });
   }
 
-  // As a stream's log is written where its checksum is taken on the way.
+  // Writes as a stream's log does if its checksum is computed on the way.
   Result<double> MappedHashedStores(const std::string& folder, io::StoreKind kind) {
     return Mapped(folder, true, [this, kind](char* to) {
       Keep(io::StreamingCopyHashed(to, chunk_.data(), kChunkBytes, 1, kind));

@@ -23,8 +23,9 @@ int Report(const Status& status) {
   return 1;
 }
 
-// A failure of one rank ends all: the others may be waiting for it. The launcher ends them if one
-// ends without MPI_Finalize; after MPI_Abort that of Open MPI 4.1 sometimes waits for ever.
+// If one rank fails, the job ends, because other ranks may be waiting for it. The launcher ends the
+// job if a rank ends without MPI_Finalize; after MPI_Abort, the launcher of Open MPI 4.1 sometimes
+// waits for ever.
 int RunParallel(const Command& command) {
   int provided = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);

@@ -75,7 +75,7 @@ Status RunOnQuire(Ranks& ranks, const Settings& settings, size_t value_bytes, Ra
 }
 
 Status RunOnRangeServers(Ranks& ranks, const Settings& settings, size_t value_bytes, Rates* rates) {
-  // Beside the repository, and gone at the end of the turn.
+  // Beside the repository, and removed at the end of the turn.
   QUIRE_ASSIGN_OR_RETURN(const TemporaryDirectory directory,
                          TemporaryDirectory::Make(settings.parallel.directory));
   QUIRE_ASSIGN_OR_RETURN(const auto servers, RangeServers::Open(directory.path() + "/db"));

@@ -9,7 +9,7 @@
 namespace quire::bench {
 namespace {
 
-// What stands for pair number `number` in the epoch: ValueMaker names it in the value.
+// Returns the number of a pair that ValueMaker writes into its value.
 uint64_t NameOf(uint32_t epoch, uint64_t number) {
   return number ^ (uint64_t{epoch} << 48);
 }
@@ -47,7 +47,7 @@ std::unique_ptr<Asker> NewFileAsker(Find find) {
   return std::make_unique<FileAsker<Find>>(std::move(find));
 }
 
-// Of all files in the directory; 0 where this rank does not see them.
+// Returns the bytes of all files in the directory; 0 if this rank does not see them.
 double FileBytes(const std::string& directory) {
   double sum = 0;
   std::error_code error;

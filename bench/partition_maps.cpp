@@ -1,4 +1,4 @@
-// What maps from keys to ranks cost: bits per key, time to build, ranks to be asked per question
+// Measures maps from keys to ranks: bits per key, time to build, and ranks to be asked per question
 // (FilterKV, figure 7).
 #include <algorithm>
 #include <bit>
@@ -22,7 +22,7 @@ using filter::KeyRank;
 using filter::RankMapKind;
 using filter::WholeRankMap;
 
-// A question to a Bloom filter tests every rank: no more than so many tests.
+// The most tests in a turn: a question to a Bloom filter tests every rank.
 constexpr uint64_t kTestsMax = uint64_t{1} << 27;
 constexpr uint64_t kPieceBytes = 1 << 20;  // compressed at a time
 constexpr size_t kPointerBytes = 12;       // section 3.2: u64 offset, u32 rank
@@ -33,7 +33,7 @@ struct Measured {
   double ranks_per_question = 0;
   std::vector<double> build_ns;
   std::vector<double> question_ns;
-  std::vector<double> ordered_question_ns;  // none: not asked so
+  std::vector<double> ordered_question_ns;  // empty: not measured in this way
 };
 
 double BitsPer(uint64_t bytes, uint64_t count) {
@@ -52,7 +52,7 @@ uint64_t CompressedBytes(Slice bytes) {
   return sum;
 }
 
-// The i-th key of the partition, and who wrote it.
+// Returns the i-th key of the partition, and the rank that wrote it.
 KeyRank PairOf(uint64_t i, uint32_t partitions) {
   const uint64_t hash = Mix64(i);
   return {hash, static_cast<uint32_t>((Mix64(~hash) >> 32) * partitions >> 32)};
@@ -70,7 +70,7 @@ RankMapKind KindOf(const std::string& format) {
                               : RankMapKind::kRibbon;
 }
 
-// So many questions at random; of a Bloom filter fewer, since each tests every rank.
+// Returns questions in random order; fewer for a Bloom filter, because each tests every rank.
 std::vector<KeyRank> Questions(const PartitionSettings& settings, const std::string& format,
                                uint32_t partitions) {
   uint64_t count = std::min(settings.questions, settings.keys);
@@ -83,7 +83,7 @@ std::vector<KeyRank> Questions(const PartitionSettings& settings, const std::str
   return questions;
 }
 
-// How long each took, and how many ranks all of them got.
+// Returns the time per question; `*answered` is the number of ranks in all answers.
 Result<double> AskAll(const WholeRankMap& map, const std::vector<KeyRank>& questions,
                       uint64_t* answered) {
   std::vector<uint32_t> ranks;
@@ -131,7 +131,8 @@ Status MeasureMap(const PartitionSettings& settings, const std::string& format, 
       .WithContext(format);
 }
 
-// Keys beside pointers, sorted; the keys are not counted, as they are not in the paper's figure.
+// Measures sorted keys with pointers. The bits of the keys are not counted, because the paper's
+// figure omits them.
 Status MeasurePointers(const PartitionSettings& settings, uint32_t partitions, Measured* measured) {
   struct Pointer {
     uint64_t hash;
@@ -172,7 +173,7 @@ Status MeasurePointers(const PartitionSettings& settings, uint32_t partitions, M
   return Status();
 }
 
-// What the bits would be in theory; of a cuckoo table also where its size doubles.
+// Adds the bits in theory; for a cuckoo table, also at the point at which its size doubles.
 void AddTheory(const std::string& format, uint32_t partitions, uint64_t keys, Json* results) {
   const double rank_bits = std::log2(partitions);
   if (format == "bloom") (*results)["theory_bits_per_key"] = Rounded(4 + rank_bits);

@@ -14,13 +14,13 @@ namespace {
 const std::vector<std::string> kWays = {"base",   "pointer", "bloom", "cuckoo",
                                         "ribbon", "direct",  "sorted"};
 
-// Questions that read everything are few.
+// The most questions to a way that reads everything for each.
 constexpr uint64_t kScansMax = 20;
 
 struct Latencies {
   std::vector<double> first_us;  // with a reader of its own each
   std::vector<double> next_us;
-  DatasetReaderStatistics did;  // the one reader of the others
+  DatasetReaderStatistics did;  // of the reader that asks all others
 };
 
 Status AskOne(const PartitionData& data, Asker* asker, uint32_t epoch, uint64_t number,

@@ -1,5 +1,5 @@
-// How much slower than writing files of its own a rank is that partitions what it writes, where the
-// network between nodes has little to spare (FilterKV, figures 8 and 9).
+// Measures how much slower a rank is that partitions its output than one that writes a file of its
+// own, if the network between nodes has little bandwidth to spare (FilterKV, figures 8 and 9).
 #include <mpi.h>
 
 #include <map>
@@ -27,8 +27,8 @@ int RanksOfThisNode() {
   return size;
 }
 
-// Where the network is limited to what a link has left beside the storage's traffic: what the
-// storage has. [MB/s of each node]
+// Returns the bandwidth of the storage that belongs to a limited network: the network has the part
+// of a link that the storage's traffic leaves. [MB/s of each node]
 double StorageMbPerS(const PartitionSettings& settings, int residual_percent) {
   return settings.network_mb_per_s * (100 - residual_percent) / residual_percent;
 }
@@ -47,7 +47,7 @@ class WriteBench {
   WriteBench(const PartitionSettings& settings, Ranks& ranks, ThrottledFileSystem& fs)
       : settings_(settings), ranks_(ranks), fs_(fs), ranks_of_node_(RanksOfThisNode()) {}
 
-  // All ways take turns. `residual_percent`: 0 where nothing is limited.
+  // All ways take turns. A `residual_percent` of 0 means no limit.
   Status Run(size_t pair_bytes, int residual_percent) {
     const double storage = residual_percent == 0 ? 0 : StorageMbPerS(settings_, residual_percent);
     fs_.SetRate(storage * 1e6 / ranks_of_node_);

@@ -22,7 +22,7 @@ class PlainReader {
     return PlainReader(std::move(file), size, pairs * shape.pair_bytes, shape.pair_bytes);
   }
 
-  // As many pairs as the buffer takes; none at the end.
+  // Returns as many pairs as the buffer takes; none at the end.
   Result<Slice> NextPiece() {
     const size_t size = std::min<uint64_t>(buffer_.size(), size_ - read_);
     if (size > 0) QUIRE_RETURN_IF_ERROR(file_->ReadAt(read_, size, buffer_.data()));

@@ -14,7 +14,7 @@ constexpr char kStop = 's';
 // A request: the operation, the key's size, key and value. An answer: the code, the value.
 constexpr size_t kRequestHeaderBytes = 1 + sizeof(uint32_t);
 
-// Of the next message that comes with `tag`; the source is told.
+// Receives the next message with `tag`, and returns its source.
 int Receive(MPI_Comm communicator, int from, int tag, std::string* message) {
   MPI_Status status;
   MPI_Probe(from, tag, communicator, &status);
@@ -59,8 +59,8 @@ RangeServers::~RangeServers() {
   MPI_Comm_free(&communicator_);
 }
 
-// The keys in order, cut into as many slices as there are ranks: they begin with 8 hex digits that
-// are evenly spread.
+// Cuts the ordered keys into one slice for each rank: keys begin with 8 hex digits that are evenly
+// spread.
 int RangeServers::OwnerOf(Slice key) const {
   const uint64_t first = std::stoul(std::string(key.substr(0, 8)), nullptr, 16);
   return static_cast<int>(first * static_cast<uint64_t>(size_) >> 32);

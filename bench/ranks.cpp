@@ -11,7 +11,7 @@
 namespace quire::bench {
 namespace {
 
-// Made by the first rank, known to all.
+// The first rank creates the folder; all ranks return its path.
 Result<std::string> MakeFolder(const std::string& parent,
                                std::unique_ptr<TemporaryDirectory>* directory) {
   int rank = 0;
@@ -35,7 +35,7 @@ Result<std::string> MakeFolder(const std::string& parent,
   return path;
 }
 
-// As OpenContext, over another file system.
+// Opens a context like OpenContext, over another file system.
 Result<std::unique_ptr<Context>> OpenOver(io::FileSystem* fs, const std::string& repository,
                                           const ContextOptions& options) {
   comm::TransportOptions transport_options;
@@ -97,7 +97,7 @@ Result<std::unique_ptr<Ranks>> Ranks::Open(const ParallelSettings& settings, io:
   return ranks;
 }
 
-// The first rank's folder goes when nobody uses it any more.
+// The first rank's folder is removed when no rank uses it any more.
 Ranks::~Ranks() {
   context_.reset();
   MPI_Barrier(MPI_COMM_WORLD);

@@ -53,7 +53,7 @@ void Say(const std::string& text) {
 double Rounded(double x, int digits) {
   if (x == 0 || !std::isfinite(x)) return x;
   const double places = digits - 1 - std::floor(std::log10(std::fabs(x)));
-  // A power of ten below 1 is not exact.
+  // A power of ten below 1 would not be exact.
   const double scale = std::pow(10.0, std::fabs(places));
   return places < 0 ? std::round(x / scale) * scale : std::round(x * scale) / scale;
 }

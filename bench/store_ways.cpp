@@ -70,8 +70,8 @@ StoreWays::StoreWays(const Variables& variables, StoreFolders folders, uint32_t 
 
 StoreWays::~StoreWays() = default;
 
-// One version is kept, and room for two more of what each takes with its commit; with deltas, also
-// for those that come between two whole ones.
+// Returns the size of a log with room for the kept version of each variable and two more, with
+// their commits; with deltas, also for the versions between two whole ones.
 uint64_t StoreWays::LogBytes() const {
   constexpr uint64_t kCommitBytes = 512;
   constexpr uint64_t kSpareBytes = 64 << 20;

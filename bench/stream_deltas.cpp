@@ -1,4 +1,5 @@
-// What deltas save, by how much of an object changes from version to version (NVStream, figure 9).
+// Measures what deltas save, by the share of an object that changes between versions (NVStream,
+// figure 9).
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -20,12 +21,12 @@ const std::map<std::string, StreamDeltas> kMethods = {{"full", StreamDeltas::kOf
                                                       {"protect", StreamDeltas::kProtect},
                                                       {"watch", StreamDeltas::kWatch}};
 constexpr uint32_t kVersions = 12;
-// How changes are found best shows in the first versions; they are not counted.
+// The first versions are not counted: in them the stream finds the best way to detect changes.
 constexpr uint32_t kWarmUpVersions = 4;
-// Of what is scattered: words, and pages.
+// Sizes of scattered changes: words, and pages.
 constexpr uint64_t kPieceBytes[] = {8, 4096};
 
-// Changes so much of the object, in pieces that lie anywhere, all different ones.
+// Changes `percent` of the object, in different pieces anywhere in it.
 void Change(const Variables& object, double percent, uint64_t piece_bytes, uint64_t version) {
   const uint64_t pieces = object.total_bytes() / piece_bytes;
   const auto changed =

@@ -1,4 +1,4 @@
-// What reads of a stream cost whose writer has it open and rests: copies and views (NVStream,
+// Measures reads of a stream whose writer has it open and is idle: copies and views (NVStream,
 // figure 8).
 #include <fcntl.h>
 #include <unistd.h>
@@ -20,12 +20,12 @@
 namespace quire::bench {
 namespace {
 
-// In one turn at least so much is read, of small objects again and again. Views are many in any
-// case: what the large copies before them threw out of the caches is not theirs to pay.
+// A turn reads at least this much, so it reads small objects again and again. It always makes many
+// views: they must not pay for the caches that large copies emptied before them.
 constexpr uint64_t kTurnBytes = 64 << 20;
 constexpr uint64_t kTurnReadsMax = 2000;
 
-// One object that is there in every form, and memory to read it into.
+// One object, stored in every form, and memory to read it into.
 class ReadBench {
  public:
   ReadBench(const Variables& object, StoreFolders folders)
@@ -78,7 +78,7 @@ class ReadBench {
     if (done == object_.bytes()) return Status();
     return Status(Code::kIo, path + ": " + std::strerror(error));
   }
-  // The last copy is the object.
+  // Returns whether the last copy equals the object.
   bool Matches() const { return std::memcmp(into_.at(0), object_.at(0), object_.bytes()) == 0; }
 
  private:
@@ -93,7 +93,7 @@ class ReadBench {
 struct Method {
   std::string name;
   bool copies;
-  bool touches;  // the object's bytes
+  bool touches;  // whether it reads the object's bytes
   std::function<Status(ReadBench&)> read;
 };
 

@@ -1,5 +1,5 @@
-// What fetching another node's versions makes of the network's throughput: two daemons with a place
-// each, over loopback, beside TCP alone.
+// Measures the share of the network's throughput that fetching another node's versions reaches: two
+// daemons with a place each, over loopback, compared with TCP alone.
 #include <unistd.h>
 
 #include <chrono>
@@ -36,7 +36,7 @@ Result<std::string> DaemonProgram(const StreamSettings& settings) {
   return Status(Code::kNotFound, "quire-streamd is not beside this program: --daemon names it");
 }
 
-// Where a daemon that was started listens: it writes that into its place when it does.
+// Returns the address at which a started daemon listens: the daemon writes it into its place.
 Result<std::string> AddressOf(const std::string& place) {
   constexpr int kTriesMax = 1000;
   for (int i = 0; i < kTriesMax; ++i) {

@@ -1,5 +1,5 @@
-// What the steps of a simulation take that stores itself after each of them, where most of it does
-// not change from step to step (NVStream, figures 7 and 10).
+// Measures the steps of a simulation that stores itself after each of them, if most of it does not
+// change from step to step (NVStream, figures 7 and 10).
 #include <map>
 #include <memory>
 #include <string>
@@ -16,7 +16,8 @@ namespace {
 
 const std::vector<std::string> kFigure7 = {"memcpy", "tmpfs", "full", "delta"};
 const std::vector<std::string> kFigure10 = {"none", "full", "delta"};
-// How changes are found best shows in the first steps; they are not counted, nor what they store.
+// The first steps are not counted, nor what they store: in them the stream finds the best way to
+// detect changes.
 constexpr uint64_t kWarmUpSteps = 4;
 
 // A simulation, and how it is stored.
@@ -52,8 +53,9 @@ class StepBench {
     return Status();
   }
 
-  // All methods make each step, one after another, each with a mesh of its own. In the steps that
-  // are not counted so much changes: where that is less, the first that counts is a change-over.
+  // Each step is made by all methods, one after another, each with a mesh of its own. In the steps
+  // that are not counted `changed_before` percent change: if that is less, the first counted step
+  // is a change-over.
   Status Measure(double changed_percent, double changed_before) {
     changed_before_ = changed_before;
     runs_.clear();
@@ -177,7 +179,7 @@ Status RunStreamSteps(const StreamSettings& settings) {
   StepBench bench(settings, *ranks);
   QUIRE_RETURN_IF_ERROR(bench.ChooseMethods());
   for (const double share : shares) QUIRE_RETURN_IF_ERROR(bench.Measure(share, share));
-  // Blocks that have rested all change.
+  // All blocks change after they have rested.
   if (settings.figure == "10") QUIRE_RETURN_IF_ERROR(bench.Measure(100, 0));
   return Status();
 }

@@ -1,5 +1,5 @@
-// How many bytes per second of a simulation's variables are put away (NVStream, figures 5 and 6),
-// and what a snapshot of many small variables costs.
+// Measures the bytes per second of a simulation's variables that are stored (NVStream, figures 5
+// and 6), and the cost of a snapshot of many small variables.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -47,7 +47,7 @@ class VolumeBench {
 
   const Samples& samples() const { return samples_; }
   void Clear() { samples_.clear(); }
-  // How much faster `way` was than `other`, turn by turn; 0 where one was not measured.
+  // Returns how much faster `way` was than `other`, turn by turn; 0 if one was not measured.
   double Speed(const std::string& way, const std::string& other) const {
     const auto of = samples_.find(way);
     const auto to = samples_.find(other);

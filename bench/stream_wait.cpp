@@ -1,4 +1,4 @@
-// How long after a commit a process has seen it that sleeps until there is one.
+// Measures how long after a commit a sleeping reader has seen it.
 #include <mpi.h>
 
 #include <chrono>
@@ -38,7 +38,8 @@ Status PutAll(StreamWriter* writer, uint64_t count, std::vector<double>* called,
   return Status();
 }
 
-// When each snapshot was seen: one that the next had overtaken when the latter was.
+// Returns when each snapshot was seen. If a later snapshot overtook it, it counts as seen with that
+// one.
 Status WaitForAll(StreamReader* reader, uint64_t count, std::vector<double>* seen) {
   seen->assign(count, 0);
   for (uint64_t last = 1; last < count + 1;) {
@@ -52,7 +53,7 @@ Status WaitForAll(StreamReader* reader, uint64_t count, std::vector<double>* see
   return Status();
 }
 
-// The other rank's samples, on the first.
+// Sends the other rank's samples to the first.
 Status Exchange(Ranks& ranks, std::vector<double>* seen, uint64_t count) {
   const auto size = static_cast<int>(count);
   if (ranks.IsFirst()) {

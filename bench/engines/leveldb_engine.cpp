@@ -1,4 +1,4 @@
-// LevelDB with what all engines share, and its own defaults elsewhere.
+// LevelDB with the options that all engines share, and its own defaults otherwise.
 #include <leveldb/cache.h>
 #include <leveldb/db.h>
 #include <leveldb/filter_policy.h>
@@ -65,7 +65,7 @@ class LevelDbEngine : public Engine {
   std::unique_ptr<EngineReader> NewReader() override {
     return std::make_unique<LevelDbReader>(db_.get(), verify_);
   }
-  // LevelDB does not tell whether a compaction is due.
+  // LevelDB does not report whether a compaction is due.
   Status Settle() override { return WaitUntilQuiet(600); }
   uint64_t MappedBytes() const override { return 0; }
 

@@ -1,6 +1,7 @@
-// RocksDB with what all engines share. Beyond its defaults: as much memory for writes as the others
-// may use (one MemTable and two that wait), one background job per core of a small machine, and, as
-// a variant of its own, values apart from keys (blob files), which suits large ones.
+// RocksDB with the options that all engines share. Beyond its defaults: as much memory for writes
+// as the other engines may use (one MemTable and two that wait), one background job for each core
+// of a small machine, and, as a separate variant, values apart from keys (blob files), which suits
+// large values.
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>

@@ -72,7 +72,8 @@ Status KmerCounter::Add(Slice sequence) {
   return AddCollected();
 }
 
-// A bucket is rarely in a cache: memory answers for many at a time.
+// Adds many k-mers at a time: their buckets are rarely in a cache, and memory loads them in
+// parallel.
 Status KmerCounter::AddCollected() {
   for (const KmerInRead& found : collected_) QUIRE_RETURN_IF_ERROR(AddOne(found));
   collected_.clear();

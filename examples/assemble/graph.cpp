@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t kMark = 1;
 constexpr size_t kRecordBytes = 2;
 
-// Bit b becomes bit 3 - b: the bases as the other strand reads them.
+// Maps bit b to bit 3 - b: the bases as the other strand reads them.
 uint8_t Complement(unsigned bases) {
   unsigned result = 0;
   for (unsigned base = 0; base < 4; ++base) result |= ((bases >> base) & 1u) << (3 - base);

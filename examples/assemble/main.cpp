@@ -1,6 +1,6 @@
-// assemble: from the reads of a genome to its contigs, on all ranks. K-mers are counted by updates
-// in one distributed database, those seen often become the graph in a second one, its walked
-// segments and the contigs fill two more.
+// assemble: builds the contigs of a genome from its reads, on all ranks. K-mers are counted by
+// updates in one distributed database. Frequent k-mers become the graph in a second database; two
+// more contain its walked segments and the contigs.
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
@@ -93,7 +93,7 @@ class Assembler {
     }
   }
 
-  // A database that holds nothing yet; what an earlier run left is removed.
+  // Opens an empty database; removes what an earlier run left.
   Result<std::unique_ptr<Database>> OpenNew(const std::string& name, Protection protection) {
     const Status removed = context_.Destroy(name);
     if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
@@ -115,7 +115,7 @@ class Assembler {
     return context_.Destroy(name);
   }
 
-  // Context::Barrier first: a rank that waits in MPI itself might not answer the others.
+  // Calls Context::Barrier first: a rank that waits in MPI itself might not answer other ranks.
   Result<uint64_t> Sum(uint64_t value) {
     QUIRE_RETURN_IF_ERROR(context_.Barrier());
     uint64_t sum = 0;
@@ -158,7 +158,7 @@ class Assembler {
     }
   }
 
-  // K-mers seen often enough become nodes, each at the rank that counted it.
+  // Makes frequent k-mers nodes, each at the rank that counted it.
   Status Filter(Database& counts, Graph& graph) {
     QUIRE_RETURN_IF_ERROR(graph.RegisterUpdates());
     uint64_t distinct = 0;
@@ -203,7 +203,8 @@ class Assembler {
     return contigs.Barrier(Level::kMemTable);
   }
 
-  // Every k-mer kept stands in exactly one contig, and every k-mer of a contig was kept.
+  // Checks that every k-mer kept is in exactly one contig, and that every k-mer of a contig was
+  // kept.
   Status Verify(Graph& graph) {
     QUIRE_ASSIGN_OR_RETURN(const Check check, CheckMarks(graph));
     QUIRE_ASSIGN_OR_RETURN(const uint64_t kmers, Sum(check.kmer_count));

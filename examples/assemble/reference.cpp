@@ -23,7 +23,7 @@ std::string Quoted(const std::string& text) {
   return quoted + "'";
 }
 
-// What a command prints. Its standard error goes to ours.
+// Returns the output of a command. Its standard error goes to that of this program.
 Result<std::string> OutputOf(const std::string& command) {
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return Status(Code::kUnsupported, "cannot run " + command);

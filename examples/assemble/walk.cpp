@@ -9,7 +9,7 @@ namespace {
 
 // Walks under way at once, per rank: enough to fill messages, little memory.
 constexpr size_t kWalksMax = 8192;
-// One k-mer in so many is a milestone.
+// One k-mer in this many is a milestone.
 constexpr uint64_t kMilestoneSpacing = 64;
 
 uint64_t OrderOf(const KmerShape& shape, Kmer kmer) {
@@ -29,8 +29,8 @@ struct Walk {
   std::string bases;
 };
 
-// What happens to a walk that cannot go on (`linked` false) or that reached at.kmer by a link: true
-// to go on.
+// Handles a walk that cannot go on (`linked` is false) or that reached at.kmer by a link; returns
+// true to go on.
 using Arrive = std::function<Result<bool>(Walk& walk, bool linked)>;
 
 // Moves all of `walks` by one k-mer; removes finished ones.
@@ -89,7 +89,7 @@ class Beginnings {
     return neighbours_.size() < kWalksMax ? Status() : AskNeighbours();
   }
 
-  // The edges that were put off.
+  // Follows the edges that were put off.
   Status AskNeighbours() {
     std::vector<Kmer> kmers;
     for (const Edge& edge : neighbours_)
@@ -111,8 +111,8 @@ class Beginnings {
 
   void Begin(char begin, const Node& node) { walks_.push_back({begin, node.kmer, node, {}}); }
 
-  // No link behind `node`: a path ends there, and its other strand begins. Where that is because of
-  // `node`, its neighbours, which may see nothing of it, end there as well.
+  // Handles a node without a link behind it: a path ends there, and its other strand begins. If
+  // that is because of `node` itself, its neighbours end there, too, and may not see the reason.
   void LookBehind(const Node& node) {
     const bool one_sided = graph_.IsPalindrome(node.kmer);
     const bool hairpin = !node.EndsBehind() && graph_.Following(node.kmer, node.BaseBehind()) ==
@@ -124,7 +124,7 @@ class Beginnings {
     }
   }
 
-  // A path begins with `node`, unless its owner sees that by itself.
+  // Begins a path with `node`, unless its owner notices the beginning by itself.
   void AddBehindBranch(const Node& from, const Node& node) {
     if (node.EndsBefore() || graph_.IsPalindrome(node.kmer)) return;
     if (node.kmer == graph_.shape().ReverseComplement(from.kmer)) return;

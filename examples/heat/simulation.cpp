@@ -68,7 +68,7 @@ StreamOptions Simulation::OptionsOfStream() const {
   const uint64_t snapshot_bytes = block_.cells() * sizeof(double) + sizeof(State) + (64 << 10);
   options.log_bytes = (options.keep_versions + 4) * snapshot_bytes + (1 << 20);
   options.deltas = settings_.deltas;
-  options.wait_ms = 30'000;  // for readers that hold what is in the way
+  options.wait_ms = 30'000;  // for readers that hold what must be collected
   return options;
 }
 

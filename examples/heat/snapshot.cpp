@@ -36,7 +36,7 @@ Result<Part> ReadPart(const Readers& ranks, uint64_t number, size_t rank) {
   if (part.view->bytes().size() != part.state.block.cells() * sizeof(double)) {
     return Torn(number, rank, "its field has another size than its block");
   }
-  // Where it lies: at the beginning of a line of the log, or in memory of the view's own.
+  // Points to the field: at the beginning of a line of the log, or in the view's own memory.
   part.field = reinterpret_cast<const double*>(part.view->bytes().data());
   if (Summarize(part.state.plate, part.state.block, part.field) != part.state.summary) {
     return Torn(number, rank, "its field is not what its state says");
@@ -53,12 +53,14 @@ void CopyInto(const Part& part, std::vector<double>* field) {
   }
 }
 
-// The ranks exchanged their halos before they stored: each must have what its neighbours have.
+// Checks the halos. The ranks exchanged them before they stored: each must have its neighbours'
+// values.
 bool HaloAgrees(const Part& part, const std::vector<double>& field) {
   const Block& block = part.state.block;
   const Plate& plate = part.state.plate;
   const auto agrees = [&](uint64_t row, uint64_t column) {
-    // Of a cell outside the plate the place wraps around, and is no less than height or width.
+    // Outside the plate the subtraction wraps around, and the result is at least the height or
+    // width.
     const uint64_t global_row = block.first_row + row - 1;
     const uint64_t global_column = block.first_column + column - 1;
     const bool outside = global_row >= plate.height || global_column >= plate.width;

@@ -5,7 +5,7 @@
 namespace quire::heat {
 namespace {
 
-// Depends on each bit of both.
+// The hash depends on each bit of both arguments.
 uint64_t HashOf(double value, uint64_t place) {
   uint64_t hash = std::bit_cast<uint64_t>(value) + (place + 1) * 0x9e3779b97f4a7c15;
   hash = (hash ^ (hash >> 31)) * 0xd6e8feb86659fd93;
@@ -13,7 +13,8 @@ uint64_t HashOf(double value, uint64_t place) {
   return hash ^ (hash >> 32);
 }
 
-// Whether `one` is to be told rather than `other`: of equal ones the first, row by row.
+// Returns whether `one` is reported rather than `other`: of equally hot cells the first, row by
+// row.
 bool IsHotter(const Summary& one, const Summary& other) {
   if (one.maximum != other.maximum) return one.maximum > other.maximum;
   if (one.hottest_row != other.hottest_row) return one.hottest_row < other.hottest_row;

@@ -1,4 +1,4 @@
-/* hello.cpp in C: every rank greets, and hears rank 0. */
+/* hello.cpp in C: every rank puts a greeting, and gets that of rank 0. */
 #include <quire/quire_mpi.h>
 #include <stdio.h>
 #include <string.h>

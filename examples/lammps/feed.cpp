@@ -22,7 +22,7 @@ struct Settings {
   std::string format = "ribbon";
 };
 
-// That LAMMPS ran on as many ranks as we do.
+// Checks that LAMMPS ran on as many ranks as this program.
 Status CheckRanks(const Settings& settings, uint64_t step, int ranks) {
   const std::string last = DumpPath(settings.dumps, ranks - 1, step);
   const std::string more = DumpPath(settings.dumps, ranks, step);
