@@ -45,7 +45,7 @@ void Log(LogLevel level, const std::string& text) {
   try {
     (*current)(level, Legible(text));  // outside the mutex: sinks run side by side
   } catch (...) {
-    // There is no way left to report it.
+    // Nobody is left to be told.
   }
 }
 

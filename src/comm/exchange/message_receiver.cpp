@@ -23,7 +23,7 @@ int MessageReceiver::Poll() {
   });
   if (!polled.ok()) {
     FailAll(polled);
-    requests_.AskAgain();  // this rank's own requests may be left, and are still handled
+    requests_.AskAgain();  // this rank's own requests may be left, and are handled all the same
   }
   return count;
 }

@@ -43,7 +43,7 @@ class DatasetScanImpl final : public DatasetScan {
   template <typename Step>
   void Move(const Step& step) {
     status_ = base::OrOutOfMemory(step);
-    if (!status_.ok()) current_ = nullptr;  // it may stand on a pair that a newer table has, too
+    if (!status_.ok()) current_ = nullptr;  // which may stand on what a newer table has
   }
 
   // Moves behind the current pair in all tables: older tables have the same pair if it was put
