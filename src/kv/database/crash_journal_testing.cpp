@@ -37,8 +37,8 @@ void Journal::Issue(size_t writer, const Operation& operation) {
   for (auto& [owner, entry] : at_once) StreamOf(writer, owner).entries.push_back(std::move(entry));
 }
 
-// The flush surely includes what other ranks wrote before the round. Of their writes in the round
-// some may come after it.
+// Notes a flush. It surely includes other ranks' writes from before the round. Some of their writes
+// in the round may come after it.
 void Journal::NoteFlush(size_t owner, const std::vector<Stream>& before) {
   for (size_t writer = 0; writer < rank_count_; ++writer) {
     Stream& stream = StreamOf(writer, owner);

@@ -10,7 +10,7 @@ namespace quire::kv {
 namespace {
 
 constexpr uint64_t kSeedStride = 7919;
-// What a job of few pairs comes to, about; of a machine for each rank on it.
+// About the number of steps and calls of a job with few pairs, on a machine for each rank.
 constexpr uint64_t kUsualSteps = 75;
 constexpr uint64_t kUsualFileCalls = 150;
 constexpr uint64_t kUsualTransportCalls = 250;

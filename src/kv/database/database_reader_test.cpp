@@ -1,4 +1,4 @@
-// Reading a database beside its writers, and one that nobody writes.
+// Readers of a database beside its writers, and of one without writers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -274,7 +274,8 @@ TEST(DatabaseReading, NeverShowsAnOlderValueOfWhatWasDeleted) {
       });
 }
 
-// What one rank has written, beside two that its pairs move to, which write all the time.
+// One rank's pairs of an old generation, and two ranks to which they move and which write all the
+// time.
 class ReadingWhilePairsMove : public testing::Test {
  protected:
   ReadingWhilePairsMove() {
@@ -374,7 +375,7 @@ TEST_F(ReadingWhilePairsMove, AWalkShowsNothingThatWasDeletedBeforeIt) {
   EXPECT_THAT(walked, testing::ElementsAre(keys_[0], keys_[2], keys_[3]));
 }
 
-// The first part is seen anew when the second one cannot be.
+// The reader refreshes its view of the first part although the second one cannot be read.
 TEST_F(ReadingWhilePairsMove, ARefreshThatFailsLeavesWhatWasSeen) {
   DeleteAndOpen(keys_[1]);
   EndTheMove(keys_[1]);
@@ -389,8 +390,8 @@ TEST_F(ReadingWhilePairsMove, ARefreshThatFailsLeavesWhatWasSeen) {
   EXPECT_EQ(Get(*reader_, keys_[2]), "old");
 }
 
-// Of as many ranks, of more, of fewer: another database, though its generations have the same
-// numbers.
+// Recreates a database with as many ranks, with more and with fewer: it is another database, though
+// its generations have the same numbers.
 TEST(DatabaseReading, AReaderCatchesUpWithARecreatedDatabase) {
   const auto disk = io::NewSimFileSystem();
   std::unique_ptr<DatabaseReader> reader;
@@ -415,7 +416,7 @@ TEST(DatabaseReading, AReaderCatchesUpWithARecreatedDatabase) {
   }
 }
 
-// What was written after the checkpoint and what is written after the restart lie in files of the
+// The pairs written after the checkpoint and those written after the restart are in files of the
 // same names.
 TEST(DatabaseReading, CatchesUpWithADatabaseThatWentBackToACheckpoint) {
   const auto disk = io::NewSimFileSystem();
@@ -516,8 +517,8 @@ TEST_F(PartsOfAKilledJob, TakeMemoryOfFewerRanksForTheirPairs) {
       });
 }
 
-// A file system that offers no locks. Nobody gets one, and nobody is told as the holder of one (see
-// WithoutLocks of the file system's tests).
+// A file system without locks: no caller gets one, and none is named as a holder (see WithoutLocks
+// of the file system's tests).
 class NoLocks final : public io::ForwardingFileSystem {
  public:
   using ForwardingFileSystem::ForwardingFileSystem;

@@ -28,7 +28,7 @@ namespace {
 
 // Enough for a few calls. If a call needs the held thread, it waits so long.
 constexpr int kHoldMs = 10;
-// Of each rank, in one run after another.
+// For each rank, in one run after another.
 constexpr int kBackgroundThreads[] = {1, 2, 4};
 constexpr uint32_t kSet = 1;  // an update that stores its argument
 constexpr int kKeys = 6;      // of each thread
@@ -324,7 +324,7 @@ constexpr Ranks kRanks[] = {{"two that share memory", 2, true}, {"three in a gro
 
 class DatabaseSyncPoints : public testing::TestWithParam<Ranks> {
  protected:
-  // One run of all ranks: who is held in it, and what is called meanwhile.
+  // One run of all ranks: the thread that is held, and the calls made meanwhile.
   struct Trial {
     test::HeldThread& holder;
     const Action* action;  // null: nothing
@@ -477,7 +477,7 @@ class DatabaseSyncPoints : public testing::TestWithParam<Ranks> {
 
   // A shorter test tries each so many runs; each seed begins with another one.
   static int64_t Stride() { return std::max<int64_t>(1, 300 / test::ScaledCount(50)); }
-  // Pairs that move take a third of a run: in a shorter test only where this is what is tried.
+  // Moving pairs takes a third of a run: a shorter test does it only if the place is one of moving.
   static bool Moves(const std::string& place) {
     return place.empty() || place.starts_with("kv.move.") || Stride() <= 6;
   }

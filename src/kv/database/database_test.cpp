@@ -639,7 +639,7 @@ TEST_P(DatabaseOverSim, BadInputIsReportedAlikeOnAllRanks) {
     status = context.Open(rank == 1 ? "other" : "db", small).status();
     EXPECT_CODE(status, Code::kInvalidArgument);
     EXPECT_THAT(status.message(), HasSubstr("other"));
-    // One rank alone is wrong: all hear of it.
+    // An invalid option on one rank alone: Open fails on all ranks.
     options = small;
     if (rank == 2) options.storage.block_bytes = 3;
     status = context.Open("db", options).status();

@@ -20,7 +20,7 @@ constexpr size_t kAppendedBytesMax = 400;
 constexpr int kSteps = 60;
 constexpr int kKeysPerRank = 12;
 
-// What an update makes of a value: done twice, or left out, it shows.
+// Returns the value after an update. An update that is done twice, or left out, shows.
 std::string Appended(const std::string& present, const std::string& argument) {
   return (present.size() > kAppendedBytesMax ? "" : present) + argument;
 }
@@ -52,8 +52,8 @@ void Apply(const Operation& operation, State* state) {
   }
 }
 
-// What one rank did to the keys of one owner, in program order, and how much of it was acknowledged
-// at which level. Each entry takes effect whole.
+// The operations of one rank on the keys of one owner, in program order, and how many of them were
+// acknowledged at which level. Each entry takes effect whole.
 class Stream {
  public:
   void Issue(std::vector<Operation> operations) {
@@ -149,7 +149,7 @@ struct Plan {
   bool all_die = false;
 
   bool sequential() const { return database.consistency == Consistency::kSequential; }
-  // Of an owner that died: does it lose what is P1?
+  // Returns whether an owner that dies loses writes with the promise P1.
   bool LosesProcessSafe() const {
     return ranks.crash == io::CrashKind::kPower || database.storage.wal == WalMode::kOff;
   }
@@ -176,8 +176,8 @@ Plan PlanFor(uint64_t seed, io::CrashKind crash, bool deterministic) {
 // Streams by writer and owner.
 using Streams = std::vector<std::vector<Stream>>;
 
-// Writes until it is through, as a program does whose neighbours die; what it is told goes into its
-// streams.
+// Writes until the end, as a program does while its neighbours die. The results of its calls go
+// into its streams.
 class DyingProgram {
  public:
   DyingProgram(SimCluster* cluster, const Plan& plan, std::vector<Stream>* streams, int rank,
@@ -204,7 +204,7 @@ class DyingProgram {
   }
 
  private:
-  // Only that others died or left may be told, and only if there was a death.
+  // Expects OK, or a failure because other ranks died or left; the latter only after a death.
   bool Expect(const Status& status) {
     if (status.ok() || cluster_->Killed(rank_)) return status.ok();
     EXPECT_TRUE(status.code() == Code::kPeerFailed || status.code() == Code::kTimedOut)
@@ -223,8 +223,8 @@ class DyingProgram {
     for (Stream& stream : streams_) stream.Acknowledge(power_safe);
   }
 
-  // A fence does not say of whom it tells. What is at its owner when a call returns is not
-  // concerned.
+  // Breaks the streams to all owners: a fence does not say which owner failed. Writes that are at
+  // their owner when the call returns are not affected.
   void BreakAll() {
     if (plan_.sequential()) return;
     for (int owner = 0; owner < plan_.ranks.rank_count; ++owner) {
@@ -378,7 +378,7 @@ void LiveAndDie(const Plan& plan) {
   for (int job = 0; job < 2; ++job) {
     const std::vector<bool> died = RunAndKill(cluster, plan, job, &streams);
     if (plan.ranks.crash == io::CrashKind::kMoved) MoveAllRanks(cluster, plan, job);
-    // Where it does not go to tables, the second death finds what the first one has left.
+    // Without a barrier to tables, the second death finds the logs that the first one has left.
     ASSERT_NO_FATAL_FAILURE(
         ExpectWhatWasPromised(cluster, plan, died, plan.seed % 2 == 0, &streams));
   }
@@ -424,7 +424,7 @@ TEST(Deaths, ARankThatCannotFenceKeepsItsOwnPairsAlsoWithoutALog) {
     ASSERT_TRUE(context.Notify(1, {1}).ok());
     ASSERT_TRUE(db.Put(SimCluster::KeyOwnedBy(db, 0), "own").ok());
     ASSERT_TRUE(db.Put(SimCluster::KeyOwnedBy(db, 1), "lost").ok());
-    // Ends without Close, and with what nobody takes any more.
+    // Ends without Close, and with a staged write that no rank accepts any more.
   });
   cluster.RunDatabase(options, [&](int, Context&, Database& db) {
     EXPECT_EQ(SimCluster::ValueOf(db, SimCluster::KeyOwnedBy(db, 0)), "own");

@@ -1,5 +1,5 @@
-// A device that is full, or that fails, at one owner: what each call tells its caller on another
-// rank, and what is there afterwards (docs/durability.md).
+// A device of one owner that is full, or that fails: the results of calls on another rank, and the
+// pairs that are there afterwards (docs/durability.md).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,10 +68,11 @@ void FillRelaxed(Database& db, const std::vector<std::string>& keys, const std::
   EXPECT_GT(present, 0u) << "what was set aside takes some";
   EXPECT_LT(present, keys.size());
   ExpectFull(fenced, std::to_string(keys.size() - present) + " operations lost");
-  ASSERT_OK(db.Fence());  // told once
+  ASSERT_OK(db.Fence());  // reported once
 }
 
-// The same where every write waits for its owner: it is told at once, and nothing of it is there.
+// FillRelaxed with writes that wait for their owner: each reports the failure at once, and stores
+// nothing.
 void WriteSequentially(Database& db) {
   const std::string value(200, 's');
   const std::string key = SimCluster::KeyOwnedBy(db, 1, "one");
@@ -163,8 +164,8 @@ TEST(FullDevice, OpenReportsItOnAllRanksAndLeavesNoHalfDatabase) {
   }
 }
 
-// With the log synced a write is at its level only if the owner's device says so: also for who
-// asked from elsewhere.
+// If the log is synced, a write is at its level only if the owner's device says so: also for a
+// caller on another rank.
 TEST(FailingDevice, ASyncThatFailsAtTheOwnerIsReportedToTheCaller) {
   const char* const kCalls[] = {"put", "delete", "update", "many", "batch", "relaxed"};
   for (const std::string call : kCalls) {

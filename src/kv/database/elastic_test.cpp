@@ -101,7 +101,7 @@ void FlipBit(std::string* bytes) {
 
 class Elastic : public JobsOverOneDisk {
  protected:
-  // What three ranks have put.
+  // Puts pairs from three ranks, and returns them.
   Model Fill() {
     Job(3, SimCluster::SmallDatabase(), [&](int rank, Context&, Database& db) {
       Write(db, rank, 3, 0);
@@ -410,7 +410,7 @@ class ElasticWithThreads : public Elastic {};
 INSTANTIATE_TEST_SUITE_P(Mode, ElasticByTurns, testing::Values(true));
 INSTANTIATE_TEST_SUITE_P(Mode, ElasticWithThreads, testing::Values(false));
 
-// What Open leaves to the background waits for the program's next calls.
+// The work that Open leaves to the background waits for the program's next calls.
 TEST_P(ElasticByTurns, APlainOpenMovesNothingAndAllIsThere) {
   for (const int size : {1, 2, 4}) {
     disk_ = io::NewSimFileSystem();
@@ -537,7 +537,7 @@ TEST_P(Elastic, RestartsOnOtherNumbersOfRanks) {
   }
 }
 
-// As where the older parts lie on nodes' own disks now: nobody reads pairs there, which are moved.
+// As if the older parts were on nodes' own disks: no rank reads pairs there, which are moved.
 TEST(EmptyBackingStore, KeepsDeletionsAgainstWhatIsMovedOverIt) {
   lsm::TestDb test(lsm::SmallOptions());
   test.environment().base = NewEmptyBackingStore();

@@ -1,5 +1,5 @@
-// Storage groups: members read each other's tables as files; what is in memory the owner tells
-// (SC17, section 2.7).
+// Storage groups: members read each other's tables as files; the owner returns the pairs in its
+// memory (SC17, section 2.7).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,8 +63,8 @@ TEST_P(Groups, MembersReadTablesAndTheOwnerAnswersForItsMemory) {
       ASSERT_OK(context.Barrier());
     }
     const Statistics statistics = db.GetStatistics();
-    // Of the one other member: in tables every second round, and each round an absent key. In two
-    // rounds more it compacts, before it is asked or after that.
+    // Gets from the one other member: every second round a pair in a table, and each round an
+    // absent key. In two more rounds the member compacts, before or after it is asked.
     EXPECT_GE(statistics.at("gets.group"), 30u);
     EXPECT_LE(statistics.at("gets.group"), 32u);
     ASSERT_OK(db.Delete(SimCluster::KeyOwnedBy(db, rank)));
@@ -76,7 +76,7 @@ TEST_P(Groups, MembersReadTablesAndTheOwnerAnswersForItsMemory) {
   });
 }
 
-// Overwrites, flushes and compacts until it is told that there was enough.
+// Overwrites, flushes and compacts until `enough` is set.
 void WriteUntil(const std::atomic<bool>& enough, Database& db, Slice key) {
   const std::string other = SimCluster::KeyOwnedBy(db, 1);
   for (int round = 1; !enough.load(); ++round) {
@@ -281,7 +281,7 @@ TEST_P(Groups, OneUnderWayWhoseTablesCannotBeOpenedIsAskedForAgain) {
   });
 }
 
-// What lies at the member's place here is of another database: an older copy, say.
+// The files at the member's place are here those of another database, for example of an older copy.
 TEST_P(Groups, TheSamePlaceOnOtherStorageIsNotTaken) {
   const auto first = io::NewSimFileSystem();
   const auto second = io::NewSimFileSystem();

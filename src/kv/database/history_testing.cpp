@@ -85,7 +85,8 @@ class RelaxedCheck {
     return history_.states[static_cast<size_t>(epoch) - 1][0][key_index_.at(key)];
   }
 
-  // What a barrier leaves: the same for all; each key the last write of some rank, or as before.
+  // Checks the state after a barrier: the same on all ranks; each key has the last write of some
+  // rank, or its earlier value.
   void CheckState(size_t epoch) {
     const auto& states = history_.states[epoch];
     for (size_t i = 0; i < history_.keys.size(); ++i) {
@@ -159,7 +160,8 @@ class RelaxedCheck {
     CheckOrder(reader, read, what, seen);
   }
 
-  // Of each other writer: nothing that it overwrote before something that was seen at this owner.
+  // Checks the order for each other writer: no value that it overwrote before one that was already
+  // seen at this owner.
   void CheckOrder(int reader, const RelaxedEvent& read, const std::string& what,
                   std::map<std::pair<int, int>, uint64_t>* seen) {
     for (int writer = 0; writer < static_cast<int>(history_.ranks.size()); ++writer) {

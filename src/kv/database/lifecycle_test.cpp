@@ -37,7 +37,7 @@ DatabaseOptions Opening(OpenMode mode) {
   return options;
 }
 
-// Where no part is left in it.
+// Removes the directory, in which there must be no part.
 Status RemoveDatabaseDirectory(io::FileSystem& fs) {
   QUIRE_RETURN_IF_ERROR(fs.RemoveDirectory(std::string(kDirectory) + "/gen-1"));
   return fs.RemoveDirectory(kDirectory);
@@ -68,7 +68,7 @@ class Codes {
 
 enum class Deed { kCreate, kDestroy };
 
-// What a job does to the repository; the machine of `disk` goes down after `steps` of its steps.
+// The work of a job on the repository; the machine of `disk` goes down after `steps` of its steps.
 struct Crash {
   Deed deed = Deed::kCreate;
   bool own_disks = true;
@@ -86,7 +86,7 @@ void Fill(SimCluster& cluster) {
   });
 }
 
-// True where the deed was done on all ranks, as far as they were told.
+// Returns true if the deed was done on all ranks, as far as their calls report it.
 bool Do(SimCluster& cluster, const Crash& crash) {
   std::atomic<int> done{0};
   Codes codes;
@@ -188,7 +188,7 @@ TEST(Lifecycle, ACreationThatIsCutOffAnywhereLeavesADatabaseOrNone) {
 }
 
 TEST(Lifecycle, ADestructionThatIsCutOffAnywhereLeavesADatabaseOrNone) {
-  // What a power loss takes back is drawn.
+  // A power loss takes back a random part.
   for (uint64_t seed = 1; seed <= 3; ++seed) SweepCrashes(Deed::kDestroy, seed);
 }
 
@@ -272,7 +272,7 @@ TEST(Lifecycle, ADestructionDoesNotFailIfAnotherProgramLooks) {
   EXPECT_FALSE(*disk.Exists(kDirectory));
 }
 
-// As a network file system makes them of files that are removed while somebody has them open.
+// A network file system creates such files for removed files that a process still has open.
 TEST(Lifecycle, FilesOfOthersKeepNoNameFromBeingUsedAgain) {
   for (const bool own_disks : {true, false}) {
     SimCluster cluster(Ranks(own_disks));
@@ -374,8 +374,8 @@ TEST(Lifecycle, RanksOnOtherNodesThanTheirPartsGetAnErrorAndNoNewDatabase) {
   });
 }
 
-// Parts lie where nobody would look for them by their number: on a node whose ranks are others
-// now, under the number of a part of another node.
+// Parts may be where their number does not lead: on a node that now has other ranks, under the
+// number of a part of another node.
 TEST(Lifecycle, ADestructionFindsThePartsOnEveryNode) {
   for (const char* const name : {"/gen-1/rank-0", "/gen-1/rank-2", "/gen-1/rank-3"}) {
     SCOPED_TRACE(name);
@@ -388,7 +388,7 @@ TEST(Lifecycle, ADestructionFindsThePartsOnEveryNode) {
   }
 }
 
-// A rank's own part is gone: damage, told on all ranks, and nothing is made in its place.
+// If a rank's own part is gone, all ranks report damage, and no part is created in its place.
 TEST(Lifecycle, ADatabaseThatLacksARanksPartIsDamage) {
   for (const bool with_directory : {false, true}) {
     for (const OpenMode mode : {OpenMode::kOpenOrCreate, OpenMode::kMustExist}) {
@@ -438,7 +438,7 @@ class FaultyLife {
     faulty_ = rank;
   }
 
-  // False where no call failed.
+  // Returns false if no call failed.
   bool Live() {
     cluster_->RunRaw([&](int rank, Result<std::unique_ptr<Context>> context) {
       if (!Tell(kContext, context.status())) return;
@@ -479,7 +479,7 @@ class FaultyLife {
     if (status.ok()) return true;
     const bool absent = step == kDestroy && status.code() == Code::kNotFound;
     if (!absent) {
-      // Where a full device leaves something unknown, it is a failed one.
+      // If a full device makes an outcome unknown, the error is that of a failed device.
       EXPECT_THAT(status.code(), AnyOf(code_, Code::kReadOnly, Code::kIo)) << status.ToString();
       EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(faulty_)));
     }
@@ -592,7 +592,7 @@ TEST(Lifecycle, ADestructionWithAFailingCallIsReportedAlikeAndCanBeRepeated) {
       });
       EXPECT_EQ(codes.Problem(), "");
       if (failures > 0) {
-        // Where only the empty directory could not be removed, that is left to the next database.
+        // If only the empty directory could not be removed, the next database uses it.
         Fill(cluster);
         cluster.Run([&](int, Context& context) { ASSERT_OK(context.Destroy("db")); });
       }

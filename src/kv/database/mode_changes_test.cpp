@@ -1,4 +1,4 @@
-// What threads and iterators do while the mode changes and the database closes.
+// Threads and iterators while the mode changes and the database closes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -99,7 +99,8 @@ TEST(ModeChanges, AnUpdateThatWasAdmittedEndsBeforeTheReadOnlyPhase) {
   HoldAndProtect([](Database& db, const std::string& key) { return db.Update(key, 1, "new"); });
 }
 
-// A collective call tells what one rank found. The writes that others lost are not forgotten.
+// A collective call reports the loss of one rank. The writes that other ranks lost are not
+// forgotten.
 TEST(ModeChanges, ALossThatACollectiveCallOmitsIsReportedByTheNextFence) {
   SimCluster cluster(FreeRunning(2));
   cluster.RunDatabase(SimCluster::SmallDatabase(), [](int rank, Context& context, Database& db) {

@@ -1,5 +1,5 @@
-// What opening a database reads: texts and manifests, whatever the tables and value segments hold,
-// by as many ranks as wrote it and by others.
+// The files that opening a database reads: texts and manifests, whatever the tables and value
+// segments contain, with as many ranks as wrote it and with other numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,7 +71,7 @@ class OpenReads : public testing::Test {
       auto db = context.Open("db", WithoutMerges(Existing()));
       Watch(rank, false);
       ASSERT_OK(db.status());
-      ASSERT_OK(context.Barrier());  // who is through does not ask others yet
+      ASSERT_OK(context.Barrier());  // a rank that is ready must not ask others yet
       for (int i = 0; i < count; ++i) {
         EXPECT_EQ(SimCluster::ValueOf(**db, "key " + std::to_string(i)), ValueFor(i)) << i;
       }
@@ -128,14 +128,15 @@ TEST_P(Opening, ReadsNoTableAndNoValueSegment) {
     if (GetParam() != kWriters && path.rfind("gen-2/", 0) == 0) continue;
     EXPECT_THAT(path, AnyOf(StartsWith("DATABASE"), EndsWith("LOCK"), HasSubstr("/MANIFEST"),
                             HasSubstr("/log-")));
-    // Of what other ranks wrote not even that: its parts are read when a key is first asked for.
+    // For parts that other numbers of ranks wrote, not even these: they are read when a key is
+    // first asked for.
     if (GetParam() != kWriters && path.rfind("gen-1/", 0) == 0) {
       EXPECT_THAT(path, EndsWith("/LOCK"));
     }
   }
 }
 
-// The neighbour opens the table when it first reads there; where it cannot, the owner tells of each
+// The neighbour opens the table when it first reads there. If it cannot, the owner answers for each
 // key.
 TEST_F(OpenReads, ATableThatANeighbourCannotOpenCostsOnlyItsOwnKeys) {
   Write(2000);

@@ -1,5 +1,5 @@
-// Restarts of ranks that share checkpoints alone, where there is no database: what an interrupted
-// one left on the disk of a node is not taken for a part of the next one.
+// Restarts of ranks that share only checkpoints, if there is no database: the remains of an
+// interrupted restart on the disk of a node are not taken for a part of the next one.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -149,8 +149,8 @@ TEST_F(OwnDisks, ARestartOnFewerNodesOpensOnAnyNumberOfNodes) {
   }
 }
 
-// Of an open by more ranks that failed, a part may be left on a node that is not there next time.
-// It is none of the generation that another open made meanwhile.
+// A failed open by more ranks may leave a part on a node that is absent next time. It is no part of
+// the generation that another open made meanwhile.
 TEST_F(OwnDisks, APartThatAFailedOpenByMoreRanksLeftIsIgnored) {
   repository_ = "/other";
   const auto on_nodes = [this](std::vector<io::FileSystem*> nodes) {
@@ -186,8 +186,8 @@ TEST_F(OwnDisks, APartThatAFailedOpenByMoreRanksLeftIsIgnored) {
       });
 }
 
-// Rank 0's old copy names a generation that has moved since. What it does not name is no rest of
-// an open that failed: it is all that there is.
+// Rank 0's old copy names a generation that has moved since. Parts that it does not name are not
+// the rest of a failed open: they contain all pairs.
 TEST_F(OwnDisks, AnOldCopyOnRankZeroRemovesNoParts) {
   const auto old = io::NewSimFileSystem();
   const std::string directory = repository_ + "/db";
@@ -422,7 +422,7 @@ TEST_F(OwnDisks, APartThatAnInterruptedOpenOverACheckpointLeftIsIgnored) {
   });
 }
 
-// Deletions that lie over what is to be moved keep it deleted, though nobody looks for pairs there.
+// A deletion over pairs that are to move stays in force, though no reader looks for pairs there.
 TEST_F(OwnDisks, PairsDeletedOverSharedOlderPartsStayDeleted) {
   constexpr int kNew = 2;       // ranks
   constexpr int kFirst = 4000;  // pairs that move first: tables that are merged with the deletions

@@ -38,7 +38,7 @@ int ByBlock(Slice key, int rank_count) {
   return number / 10 % (rank_count > 2 ? rank_count - 1 : rank_count);
 }
 
-// No rank, where there are other ranks than wrote.
+// Returns no valid rank if the number of ranks differs from that of the writers.
 int OnlyAmongWriters(Slice key, int rank_count) {
   return rank_count == kWriters ? ByBlock(key, rank_count) : rank_count;
 }
@@ -96,7 +96,7 @@ void Expect(Database& db, const Model& model, Context& context) {
 
 class PartitionerOfTheProgram : public JobsOverOneDisk {
  protected:
-  // What three ranks have put, and a checkpoint of it.
+  // Puts pairs from three ranks, writes a checkpoint, and returns the pairs.
   Model Fill(const Partitioner& partitioner) {
     Job(kWriters, With(partitioner), [&](int rank, Context&, Database& db) {
       Write(db, rank, kWriters, 0);

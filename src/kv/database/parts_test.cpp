@@ -119,7 +119,7 @@ TEST(PairCache, NothingComesInDuringAnyNumberOfWrites) {
   PairCache cache(1 << 20);
   cache.SetOn(true);
   const uint64_t hash = base::HashKey("k");
-  // Around 2^8 and 2^16, where counts of these widths begin anew.
+  // Counts around 2^8 and 2^16, at which counters of these widths wrap.
   std::deque<PairCache::WriteGuard> writes;
   for (const size_t count : {1u, 256u, 65535u, 65536u, 65537u, 131072u}) {
     while (writes.size() < count) writes.emplace_back(cache, "k", hash);

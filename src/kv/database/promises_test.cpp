@@ -1,5 +1,5 @@
-// What a program may rely on when something goes wrong beside it: power, a full device, a rank that
-// does not answer; and in what order its writes arrive.
+// The promises to a program when something else fails: power, a full device, a rank that does not
+// answer; and the order in which its writes arrive.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

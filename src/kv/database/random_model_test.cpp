@@ -35,7 +35,8 @@ using testing::HasSubstr;
 
 const char* const kCheckpoints = "/checkpoints";
 
-// What each option is drawn from. A row of the table that is not here fails a test.
+// The values from which each option is drawn. A row of the option table that is missing here fails
+// a test.
 const std::map<std::string, std::vector<std::string>>& Choices() {
   static const std::map<std::string, std::vector<std::string>> choices = {
       {"timeout_ms", {"60000", "3600000"}},
@@ -95,7 +96,7 @@ int ByLength(Slice key, int rank_count) {
   return static_cast<int>(key.size() + static_cast<unsigned char>(key.back())) % rank_count;
 }
 
-// What a database is opened with. `stored`: it is there, and has its partitioner.
+// Draws the options of a database. `stored`: the database exists, and has its partitioner.
 DatabaseOptions DrawDatabase(base::Random& random, bool by_length, bool stored) {
   DatabaseOptions options;
   for (const OptionRow& row : OptionTable::Rows()) {
@@ -186,7 +187,7 @@ uint64_t NewestCheckpoint(io::FileSystem& fs) {
   return newest;
 }
 
-// What a context does before the database is open.
+// The calls of a context before the database is open.
 void Prepare(Context& context, const Job& job) {
   const std::vector<std::string> before =
       job.there ? std::vector<std::string>{"db"} : std::vector<std::string>();
@@ -249,7 +250,7 @@ class Player {
 
   const Model& model() const { return model_; }
   const Checkpoints& checkpoints() const { return checkpoints_; }
-  // Of a job that did not close.
+  // The last steps of a job that did not close.
   const LastSteps& last_steps() const { return last_; }
   const Round& last_round() const { return last_round_; }
   const Journal& journal() const { return journal_; }
@@ -311,7 +312,7 @@ class Player {
     }
   }
 
-  // Each rank tells the next one that its writes are there.
+  // Each rank signals to the next one that its writes are there.
   void PassSignal(const Round& round) {
     const int signal = static_cast<int>(random_.Below(3));
     const int count = context_.size();
@@ -340,7 +341,7 @@ class Player {
         EXPECT_EQ(GetNow(db_, keys[i]), Find(model_, keys[i])) << keys[i];
       }
     }
-    ASSERT_OK(context_.Barrier());  // before anybody writes again
+    ASSERT_OK(context_.Barrier());  // before any rank writes again
   }
 
   // One rank looks, as another program would: what a barrier has put into tables is published.
@@ -410,7 +411,7 @@ class Player {
     }
   }
 
-  // The lowest rank that fails is told to all.
+  // All ranks receive the failure of the lowest rank that fails.
   void Agree() {
     const uint64_t failing = random_.Below(8);
     const bool fails = (failing >> Rank() & 1) != 0;
@@ -471,7 +472,7 @@ class Player {
     fs_.CrashAfter(0);
   }
 
-  // What ended before the crash was there. Returns false once the machine is down.
+  // Runs a step, which is complete unless the machine is down; then returns false.
   bool RunLast(const Operation& operation) {
     ++last_.issued;
     if (Gets(operation.kind)) return true;
@@ -498,7 +499,7 @@ class Player {
     return status.ok();
   }
 
-  // A last call of all ranks, or none. Where the machine goes down in it nothing is known of it.
+  // Runs a last call of all ranks, or none. If the machine goes down in it, its outcome is unknown.
   void RunLastCall(uint64_t call) {
     Status status;
     if (call == 0) status = context_.Barrier();
@@ -634,7 +635,8 @@ class Jobs {
     if (ended->checkpoint) NoteCheckpoint(*ended->checkpoint, kind);
   }
 
-  // It is there, or it is not. If nobody was told of it, the power may still take it.
+  // Notes whether the checkpoint is there. If no rank's call reported it, a power loss may still
+  // remove it.
   void NoteCheckpoint(const BegunCheckpoint& begun, io::CrashKind kind) {
     const uint64_t number = NewestCheckpoint(*fs_);
     if (number <= newest_) return;
@@ -687,8 +689,8 @@ class Jobs {
   bool in_place_ = false;
   Model model_;
   Checkpoints checkpoints_;
-  uint64_t newest_ = 0;          // the number of the newest checkpoint, whoever was told of it
-  uint64_t unacknowledged_ = 0;  // the checkpoint whose end no job told; 0 if none
+  uint64_t newest_ = 0;  // the newest checkpoint's number, whether or not a call reported it
+  uint64_t unacknowledged_ = 0;  // the checkpoint whose end no call reported; 0 if none
 };
 
 TEST(RandomModel, EveryOptionIsDrawn) {

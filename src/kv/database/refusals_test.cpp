@@ -299,7 +299,7 @@ TEST(Refusals, BulkCallsTryEachKeyAndSayHowManyFailed) {
   }
 }
 
-// A key that may be, but not in MemTables this small: only the owner's database can tell.
+// The key is valid, but too large for MemTables this small: only the owner's database can know.
 TEST(Refusals, AnOperationThatItsOwnerRefusesTakesNoOtherWithIt) {
   for (const Consistency consistency : {Consistency::kSequential, Consistency::kRelaxed}) {
     SimCluster cluster(Ranks(2, true));
@@ -335,7 +335,7 @@ TEST(Refusals, AnOperationThatItsOwnerRefusesTakesNoOtherWithIt) {
   }
 }
 
-// Whatever the function answers: only its own operation is lost.
+// Whatever the function returns, only its own operation is lost.
 TEST(Refusals, AnUpdateFunctionThatFailsTakesNoOtherOperationWithIt) {
   SimCluster cluster(Ranks(2, true));
   cluster.RunDatabase(SimCluster::SmallDatabase(), [&](int rank, Context& context, Database& db) {

@@ -1,4 +1,4 @@
-// What a refused call leaves behind: nothing that was not there before, on the disk of any rank.
+// A refused call leaves no new file on the disk of any rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

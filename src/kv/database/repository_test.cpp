@@ -1,5 +1,5 @@
-// Repositories on the real file system that a job of several ranks may not use: each rank hears the
-// same, what it is, where, and what to do.
+// Repositories on the real file system that a job of several ranks may not use: each rank receives
+// the same error, which says what is wrong, where, and what to do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 constexpr uid_t kSomebodyElse = 12345;
 
-// This process as a user without rights of its own, where it is root.
+// Makes this process a user without special rights, if it runs as root.
 class AsPlainUser {
  public:
   AsPlainUser() : root_(::geteuid() == 0) {
@@ -61,8 +61,8 @@ class Repositories : public testing::Test {
     return path;
   }
 
-  // What each of three ranks is told by a Context on `repository`, or else by Open in it, or else
-  // by a checkpoint at `checkpoints`, if given.
+  // Returns the errors of three ranks: from a Context on `repository`, or else from Open in it, or
+  // else from a checkpoint at `checkpoints`, if given.
   std::vector<Status> Try(const std::string& repository, const std::string& checkpoints = "") {
     const AsPlainUser plain;
     SimCluster::Options options;
@@ -101,7 +101,7 @@ class Repositories : public testing::Test {
   }
 
   test::TempDirectory directory_;
-  const std::string root_ = *io::AbsolutePath(directory_.path());  // as it is told
+  const std::string root_ = *io::AbsolutePath(directory_.path());  // as errors name it
 };
 
 TEST_F(Repositories, ARepositoryThatCannotBeMadeIsReported) {

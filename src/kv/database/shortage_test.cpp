@@ -1,5 +1,5 @@
-// A rank that the system refuses a thread: all ranks hear the same code, nobody waits for the
-// deadline, and the same calls work once there are threads again.
+// A rank to which the system refuses a thread: all ranks receive the same code, none waits for the
+// deadline, and the same calls work when there are threads again.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -25,7 +25,7 @@ SimCluster::Options FreeRanks() {
   return options;
 }
 
-// What each rank heard of opening a context, and of opening a database in it.
+// The codes that each rank received from opening a context, and a database in it.
 struct Heard {
   Code context = Code::kOk;
   Code database = Code::kOk;
@@ -36,7 +36,8 @@ class Threads : public testing::Test {
  protected:
   ~Threads() override { base::FailThreadStarts(0, 0); }
 
-  // The n-th start of a thread by the ranks fails. What rank 0 heard, as all did.
+  // Makes the n-th start of a thread fail. Returns the codes of rank 0, which are those of all
+  // ranks.
   Heard OpenWithout(int n) {
     std::vector<Heard> heard(kRanks);
     base::FailThreadStarts(n, 1);

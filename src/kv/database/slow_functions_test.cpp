@@ -120,7 +120,7 @@ TEST_F(SlowFunctions, AnUpdateThatAnswersAndBlocksHoldsUpCallsToItsRankUntilThey
     std::string answer;
     EXPECT_EQ(db.UpdateAndAnswer(slow, kAnswers, "", &answer).code(), Code::kTimedOut);
     ExpectBlockedThenAllGoesOn(db);
-    EXPECT_EQ(answer, "");  // it comes when nobody waits for it
+    EXPECT_EQ(answer, "");  // it arrives when no caller waits for it
     EXPECT_EQ(SimCluster::ValueOf(db, slow), "late");
   });
 }

@@ -51,8 +51,8 @@ std::string Text(const std::array<Status, kRanks>& all) {
   return text;
 }
 
-// Of what goes on in the background after the call. A Wait may time out on one rank alone; it may
-// be called again.
+// Returns the result of an operation in the background. A Wait may time out on one rank alone, and
+// may be called again.
 Status EndOf(Result<std::unique_ptr<Event>> event) {
   if (!event.ok()) return event.status();
   Status ended = (*event)->Wait();

@@ -130,7 +130,8 @@ TEST(WritesWithoutRoom, AtomicBatchesKeepNoGetWaiting) {
   });
 }
 
-// An iterator that nobody ends: its MemTables stay, and writers go on in others, of bounded number.
+// An iterator that is never destroyed keeps its MemTables; writers continue in others, whose number
+// is bounded.
 TEST(WritesWithoutRoom, AnIteratorStopsNoWriterOfAnyRank) {
   SimCluster::Options ranks;
   ranks.deterministic = false;

@@ -85,7 +85,7 @@ Status Follow(Result<std::unique_ptr<Event>> begun) {
   return event.Wait();
 }
 
-// Of a call that begins something in the background.
+// Checkpoints, by turns or with threads.
 class Checkpoints : public testing::TestWithParam<bool> {
  protected:
   static SimCluster::Options Ranks(int count) {
@@ -165,7 +165,7 @@ TEST_P(Checkpoints, LinkWhatAnEarlierOneHas) {
   EXPECT_EQ(Found(cluster).size(), 2u);
 }
 
-// A database of the same name, made anew: its files have the names of the earlier one's.
+// A recreated database of the same name: its files have the names of the earlier one's.
 TEST_P(Checkpoints, FilesOfAnotherDatabaseAreNotLinked) {
   SimCluster cluster(Ranks(2));
   for (int round = 0; round < 2; ++round) {
@@ -257,7 +257,7 @@ class LogLines {
   std::string text_;
 };
 
-// Who reads a file of a checkpoint, as errors say it.
+// Returns the rank that reads a file of a checkpoint, as errors name it.
 std::string RankOf(const std::string& path) {
   return path.find("/rank-1/") == std::string::npos ? "rank 0: " : "rank 1: ";
 }
@@ -351,7 +351,7 @@ std::vector<std::string> FilesOf(io::FileSystem& fs, const std::string& director
   return files;
 }
 
-// Nobody reads the damaged block but the checkpoint.
+// Only the checkpoint reads the damaged block.
 TEST_P(Checkpoints, ADamagedDatabaseFailsACheckpointAndTheOneBeforeStays) {
   for (const char* kind : {"t-", "val-"}) {
     SimCluster cluster(Ranks(2));
@@ -575,7 +575,8 @@ TEST_P(Checkpoints, ADirectoryWithoutACommitRecordIsNone) {
   EXPECT_TRUE(*fs.Exists("/pfs/db/2/rank-0/results"));
 }
 
-// Somebody who removed the oldest was killed when it had another name, or when parts were gone.
+// A process that removed the oldest checkpoint was killed after it had renamed it, or removed some
+// parts.
 TEST_P(Checkpoints, ARemovalThatWasCutShortGoesOnWithTheNextOne) {
   SimCluster cluster(Ranks(2));
   io::SimFileSystem& fs = cluster.disk(0);
@@ -598,7 +599,8 @@ TEST_P(Checkpoints, ARemovalThatWasCutShortGoesOnWithTheNextOne) {
     ASSERT_OK(context.Barrier());
     ASSERT_OK(WaitFor(db.Checkpoint("/pfs", {})));
     ASSERT_OK(db.Close());
-    // What was being removed is none to restart from, and its number is not given again.
+    // A checkpoint that was being removed cannot be restarted from, and its number is not used
+    // again.
     EXPECT_EQ(WaitFor(context.Restart("/pfs", "db", {.number = 3, .replace = true})).code(),
               Code::kNotFound);
     ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.number = 2, .replace = true})));
@@ -653,7 +655,7 @@ TEST_P(Checkpoints, CloseWaitsForThemAndSeveralMayBeUnderWay) {
   for (const CheckpointFound& one : found) EXPECT_EQ(one.state, CheckpointState::kComplete);
 }
 
-// What a checkpoint costs that copies little.
+// The syncs of a checkpoint that copies little.
 TEST(CheckpointSyncs, AreOneForEachFileAndDirectoryThatASecondOneChanges) {
   std::unique_ptr<io::FaultFileSystem> watched;
   SimCluster::Options ranks;
@@ -712,7 +714,7 @@ TEST(CheckpointLeftovers, GoWithTheListThatWasBeingWritten) {
   EXPECT_TRUE(*disk.Exists("/pfs/db/8"));
 }
 
-// Others remove what nobody holds: `quire clean`, another job's checkpoint.
+// `quire clean` or another job's checkpoint would remove a checkpoint that is not locked.
 TEST(CheckpointLock, IsHeldUntilTheCheckpointIsThere) {
   std::unique_ptr<io::FaultFileSystem> watched;
   SimCluster::Options ranks;

@@ -1,4 +1,5 @@
-// What a transfer copies: every byte, whatever the size, summed on the way and durable at its end.
+// A transfer copies every byte, whatever the size; the copy is checksummed on the way and durable
+// at its end.
 #include "kv/persistence/file_copier.h"
 
 #include <gtest/gtest.h>

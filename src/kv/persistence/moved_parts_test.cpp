@@ -65,7 +65,7 @@ class MovedPartsWalked : public MovedParts, public testing::WithParamInterface<b
 INSTANTIATE_TEST_SUITE_P(Ways, MovedPartsWalked, testing::Values(false, true),
                          [](const auto& walk) { return walk.param ? "ByARank" : "ByNobody"; });
 
-// Where one rank still walks over them, the others are not to do other things than that rank.
+// While one rank still walks over the parts, all ranks must take the same steps.
 TEST_P(MovedPartsWalked, PartsThatCannotBeRemovedFailNoCheckpointAndGoAtClose) {
   Run(2, [this](int rank, Context& context) {
     auto db = context.Open("db", Existing());

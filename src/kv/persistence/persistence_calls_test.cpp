@@ -1,7 +1,7 @@
-// Checkpoints, restarts and redistributions of which one call on files fails, whatever call of
-// whatever rank, alone or with all later ones: all ranks hear the same, with file and rank, what
-// was there before stays whole, and the same asked for again is done. Above a certain number not
-// every call is tried, more of them with QUIRE_TEST_SCALE.
+// Checkpoints, restarts and redistributions in which one call on files fails: any call of any rank,
+// alone or with all later ones. All ranks receive the same error, with file and rank; what was
+// there before stays whole; and a second attempt succeeds. Above a certain number only some calls
+// are tried, more of them with QUIRE_TEST_SCALE.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,8 @@ using Files = std::map<std::string, std::string>;
 
 constexpr int kKeys = 12;
 constexpr int kRanksMax = 4;
-// So many calls one after another, then ever fewer; where a life is long, and where it is short.
+// Calls that are tried one after another, before they are tried ever more sparsely: for long lives
+// and for short ones.
 constexpr int kSampled = 6;
 constexpr int kSampledOfRestarts = 20;
 constexpr char kRepository[] = "/repository";
@@ -41,7 +42,7 @@ std::string ValueFor(int round, int i) {
 
 enum class Deed {
   kCheckpoint,  // the second of a database
-  kRestart,     // in place of a database or where none is
+  kRestart,     // replaces a database, or makes one if there is none
   kOpen,        // by other ranks, until all pairs have moved
   kGoOn,        // a checkpoint of a database whose pairs have not moved yet
 };
@@ -83,7 +84,7 @@ class FaultyDeed {
     }
   }
 
-  // False where no call failed: there were fewer.
+  // Returns false if no call failed, because there were fewer.
   bool Run() {
     Begin();
     if (testing::Test::HasFailure()) return false;
@@ -208,7 +209,7 @@ class FaultyDeed {
     for (const Status& told : told_) EXPECT_EQ(told.ToString(), told_[0].ToString());
     if (!failed()) return;
     EXPECT_GT(failures_, 0u);
-    // Where a full device leaves something unknown, it is a failed one.
+    // If a full device makes an outcome unknown, the error is that of a failed device.
     EXPECT_THAT(told_[0].code(), AnyOf(fault_.code, Code::kIo, Code::kReadOnly));
     if (way_.ranks > 1) {  // else there is no other that it could have been
       EXPECT_THAT(told_[0].message(), HasSubstr("rank " + std::to_string(fault_.rank) + ": "));
@@ -216,7 +217,8 @@ class FaultyDeed {
     EXPECT_THAT(told_[0].message(), HasSubstr(" /")) << "no file";
   }
 
-  // Who wrote it can have it back. On disks of their own only as long as not all has moved.
+  // The number of ranks that wrote the database can open it again. On disks of their own they can
+  // do so only until all pairs have moved.
   void ExpectThoseOfBefore() {
     const auto descriptor = ReadDescriptor(*disks_[0], std::string(kRepository) + "/db");
     ASSERT_OK(descriptor.status());
@@ -265,7 +267,7 @@ class FaultyDeed {
     if (!there || way_.replace) ASSERT_OK(Do(context));
   }
 
-  // What there is now can be read, written and removed; the checkpoint of before is as it was.
+  // The present database can be read, written and removed; the earlier checkpoint is unchanged.
   void ExpectWhole(int rank, Context& context) {
     auto db = context.Open("db", Existing());
     ASSERT_OK(db.status());

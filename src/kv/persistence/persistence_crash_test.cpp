@@ -1,7 +1,7 @@
 // Checkpoint, restart and redistribution with a crash at any point: any subset of ranks dies, or
-// the machine goes down, at any step. What there is afterwards is whole, old or new, and the same
-// for every number of ranks. All files are on one disk that ranks share, or checkpoints alone are,
-// as on a cluster whose nodes have disks of their own.
+// the machine goes down, at any step. The database is whole afterwards, old or new, and the same
+// for every number of ranks. Either all files are on one disk that ranks share, or only checkpoints
+// are, as on a cluster whose nodes have disks of their own.
 //
 // QUIRE_PERSISTENCE_CRASH_POINTS sets how many points (default 2000, over all tests here). Jobs
 // that end before their point comes do not count.
@@ -145,7 +145,7 @@ class Life {
     return sizes;
   }
   int SomeSize() { return Sizes()[0]; }
-  // Where nothing was cut off, one of them.
+  // Returns one of the sizes if nothing was cut off, else all.
   std::vector<int> Checked(std::vector<int> sizes) const {
     if (!cut()) sizes.resize(1);
     return sizes;
@@ -156,7 +156,7 @@ class Life {
     const bool was_there = phase_ != Phase::kRestart || replaces_;
     return std::max(widest_cut_, was_there ? size_ : 1);
   }
-  // Where storage is not shared, those who have begun beside what lies elsewhere move it first.
+  // If storage is not shared, ranks that have begun beside parts elsewhere move those first.
   std::vector<int> SizesBegun() {
     const auto descriptor = ReadDescriptor(jobs_.disk(0), repository_ + "/db");
     if (!descriptor.ok() || descriptor->generations.size() < 2) return {};
@@ -186,7 +186,8 @@ class Life {
     EXPECT_OK(iterator->status());
   }
 
-  // What as many ranks find. Where there may be no database they bring it back from its checkpoint.
+  // Returns the pairs that `size` ranks find. If there may be no database, they restore it from its
+  // checkpoint.
   Model ContentOn(int size, const std::string& repository, bool may_be_absent,
                   uint64_t checkpoint = 0) {
     Model all;
@@ -229,8 +230,8 @@ class Life {
     }
   }
 
-  // It is there with all its pairs, or (a restart nobody was told of) it can be brought back; and
-  // one number of ranks after another finds the same.
+  // The database is there with all its pairs, or it can be restored (after a restart whose end no
+  // call reported). Each number of ranks finds the same pairs.
   void ExpectDatabase() {
     std::optional<Model> first;
     for (const int size : Checked(SizesThatSeeAll())) {
@@ -266,7 +267,7 @@ class Life {
         << "neither what is replaced nor the new one";
   }
 
-  // What the descriptor does not name is not there, where so many ranks see it.
+  // Only what the descriptor names is there, on the disks that so many ranks see.
   void ExpectNothingElse(int size) {
     const std::string directory = repository_ + "/db";
     const auto descriptor = ReadDescriptor(jobs_.disk(0), directory);

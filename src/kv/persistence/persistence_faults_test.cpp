@@ -1,6 +1,6 @@
-// Devices that are full while a checkpoint, a restart or a redistribution is under way: every call
-// of either rank that needs room fails, one after another, once and from there on. All ranks hear
-// the same, with rank and file; what was there before stays good, and nothing half-made is left.
+// Devices that become full during a checkpoint, a restart or a redistribution: every call of either
+// rank that needs room fails, one after another, once and from then on. All ranks receive the same
+// error, with rank and file; what was there before stays intact, and nothing half-made is left.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,10 +26,10 @@ using Model = std::map<std::string, std::string>;
 using Files = std::map<std::string, uint64_t>;  // sizes
 
 constexpr int kKeys = 40;
-// What a file system without room, or a quota, refuses.
+// The operations that a file system without room, or a quota, refuses.
 constexpr uint32_t kNeedsRoom =
     io::kFaultWrite | io::kFaultAllocate | io::kFaultRename | io::kFaultWritable;
-// NFS tells of it when it syncs. That makes a database read-only whose own files these are.
+// NFS reports the lack of room in a sync. This makes a database read-only if the files are its own.
 constexpr uint32_t kNeedsRoomOrSyncs = kNeedsRoom | io::kFaultSync;
 
 Model ModelOf(int round) {
@@ -119,12 +119,12 @@ class FullDisk : public testing::Test {
     ASSERT_OK(context.Barrier());
   }
 
-  // What all ranks heard of the last faulty call: the same.
+  // Expects that all ranks received the same result of the last faulty call.
   void ExpectTold(const Fault& fault) {
     for (const Status& told : told_) {
       EXPECT_EQ(told.ToString(), told_[0].ToString());
       if (told.ok()) continue;
-      // Of a file that was replaced, and whose directory was not synced, that is kIo.
+      // For a file that was replaced, and whose directory was not synced, the code is kIo.
       const bool replaced = told.message().find("sync directory") != std::string::npos;
       EXPECT_TRUE(told.code() == fault.code || (replaced && told.code() == Code::kIo))
           << told.ToString();
@@ -294,7 +294,7 @@ class FullDiskRestart : public FullDisk, public testing::WithParamInterface<bool
     ExpectTold(fault);
   }
 
-  // Whatever the number of the only one: it rises with each attempt.
+  // Renames the only generation to gen-1: its number rises with each attempt.
   static Files WithFirstGeneration(const Files& files) {
     const std::string prefix = "/db/gen-";
     Files renamed;
@@ -309,7 +309,7 @@ class FullDiskRestart : public FullDisk, public testing::WithParamInterface<bool
 
   std::atomic<int> in_doubt_ = 0;
 
-  // Where nobody tries again.
+  // The state if the program does not try again.
   void ExpectNothingAfterDestroying(Context& context, const std::string& repository) {
     const Status destroyed = context.Destroy("db");
     EXPECT_TRUE(destroyed.ok() || destroyed.code() == Code::kNotFound) << destroyed.ToString();
@@ -348,7 +348,7 @@ TEST_P(FullDiskRestart, FailsOnAllRanksAlikeAndTheNextOneIsWhole) {
   EXPECT_GT(in_doubt_, 0);
 }
 
-// Of a database that two ranks have left, or that stands in place of a checkpoint.
+// Redistributes a database that two ranks have left, or one that uses a checkpoint in place.
 TEST_P(FullDiskRestart, FailsARedistributionOnAllRanksAlikeAndTheNextOneIsWhole) {
   MakeCheckpoint("/repository");
   const Files checkpoint = Tree("/pfs/db");

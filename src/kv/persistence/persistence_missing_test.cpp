@@ -1,6 +1,6 @@
-// Files that another program removes: of a database that is being checkpointed, of a checkpoint
-// that is being restarted, of parts that are being moved. All ranks are told alike which file of
-// which rank it is, as damage; what needs no such file goes on.
+// Another program removes files: of a database during a checkpoint, of a checkpoint during a
+// restart, of parts that are moving. All ranks report the same damage, with the file and its rank;
+// calls that do not need the file succeed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -113,7 +113,7 @@ class Missing : public testing::Test {
     for (const auto& [path, content] : kept_) ASSERT_OK(io::ReplaceFile(*disk_, path, content));
     kept_.clear();
   }
-  // Of every rank.
+  // Called by every rank.
   void Tell(const Status& status) {
     const std::lock_guard<std::mutex> lock(mutex_);
     told_.push_back(status);

@@ -84,7 +84,7 @@ TEST_P(Restarts, ReplaceADatabaseWhereTheyAreAskedTo) {
       EXPECT_EQ(context.Restart("/pfs", "db", {}).status().code(), Code::kInvalidArgument);
       ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.in_place = in_place, .replace = true})));
       ASSERT_OK(context.Barrier());
-      // What was replaced is gone by the end of the event.
+      // The replaced database is gone by the end of the event.
       const std::vector<std::string> copied = {"gen-2"};
       EXPECT_EQ(Generations(), in_place ? std::vector<std::string>() : copied);
       ASSERT_OK(context.Barrier());
@@ -151,7 +151,7 @@ TEST_P(Restarts, LeaveTheDatabaseWhereTheDiskIsFull) {
   });
 }
 
-// Whose newest generation is still being filled from the older ones.
+// The newest generation of the database is still being filled from the older ones.
 TEST_P(Restarts, LeaveADatabaseWhosePairsAreMoving) {
   DatabaseDescriptor descriptor = *ReadDescriptor(fs(), kDirectory);
   descriptor.state = DescriptorState::kFilling;
@@ -187,7 +187,7 @@ TEST_P(Restarts, KeepOthersFromThePartsThatTheyCopy) {
   EXPECT_EQ(removed, 0);
 }
 
-// Whoever reads parts that are to move keeps them, also where no owner has ever opened them.
+// A rank that reads parts that are to move keeps them, even if no owner has ever opened them.
 TEST_P(Restarts, LeavePartsThatAnotherNumberOfRanksCanLock) {
   cluster_.Run([](int, Context& context) {
     ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.replace = true})));

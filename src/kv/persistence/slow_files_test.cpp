@@ -82,7 +82,7 @@ class SlowFiles : public testing::TestWithParam<int> {
       ASSERT_OK(io::WriteFile(*disk_, directory + "/" + table, "x"));
     }
   }
-  // Of the first files whose paths begin so.
+  // Makes the removal of the first files whose paths begin with `prefix` slow.
   void SlowRemoval(const std::string& prefix, milliseconds time) {
     files_->BeforeCalls(io::kFaultUnlink, [this, prefix, time](const std::string& path) {
       if (path.rfind(prefix, 0) != 0) return;
@@ -108,7 +108,7 @@ class SlowFiles : public testing::TestWithParam<int> {
     }
   }
 
-  // Of the checkpoints, the newest is whole: what is restored is what was captured.
+  // The newest of the checkpoints is whole: the restored pairs are the captured ones.
   void ExpectRestored(SimCluster& cluster, uint64_t number) {
     cluster.Run([&](int rank, Context& context) {
       ASSERT_OK(WaitFor(context.Restart("/pfs", "db", {.number = number, .replace = true})));

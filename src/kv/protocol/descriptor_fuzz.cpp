@@ -1,8 +1,8 @@
 // DecodeDescriptor of arbitrary text: an error that names the file, or a descriptor that is the
 // same after encoding.
 //
-// Input: the file DATABASE. Where it begins with "S", the rest gets a first line before it and a
-// checksum behind it that hold, so that the lines between are reached.
+// Input: the file DATABASE. If it begins with "S", the rest gets a valid first line and a valid
+// checksum, so that the lines between them are reached.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// What other ranks may put into requests and answers of a database: an error or values that lie
-// within the message, which come out the same after encoding.
+// Requests and answers of a database with any content from other ranks: an error, or values within
+// the message that are the same after encoding.
 //
 // Input: the first byte chooses what the rest is: failures, a get's answer, keys, values, an
 // update, named tables.
