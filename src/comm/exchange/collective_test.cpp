@@ -1,5 +1,5 @@
-// Collective calls that some ranks come to late: all hear the same code, and afterwards calls match
-// again, or all are refused.
+// Collective calls to which some ranks come late: all ranks receive the same code, and afterwards
+// calls match again, or all are refused.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ void RunRanks(int count, uint64_t seed, const Program& program,
   created->Run([&](int, std::unique_ptr<Transport> transport) {
     const auto exchange = Exchange::Create(std::move(transport), options);
     program(*exchange);
-    exchange->transport().clock().SleepNs(20 * kTimeoutMs * kMs);  // nobody hears of a leave
+    exchange->transport().clock().SleepNs(20 * kTimeoutMs * kMs);  // no rank notices a leave
   });
 }
 
@@ -69,8 +69,8 @@ TEST(Collectives, ARankThatMissedSeveralCallsFailsInEachOfThem) {
   });
 }
 
-// What rank `rank` heard of its calls, and how many ranks had entered the step of each when it
-// ended well.
+// The codes of rank `rank`'s calls, and the number of ranks that had entered each step when its
+// barrier succeeded.
 struct Steps {
   std::vector<Code> codes;
   int entered = 0;
@@ -132,7 +132,7 @@ TEST(Collectives, ABarrierThatPassesHoldsWhicheverRanksAreLate) {
 
 constexpr size_t kCalls = 12;
 
-// Runs some barriers, in one of which a rank is stopped; returns what each rank hears.
+// Runs some barriers, in one of which a rank is stopped; returns the codes of each rank.
 std::vector<std::vector<Code>> HearStopped(int count, int stopped, uint64_t calls, uint64_t ms) {
   std::vector<std::vector<Code>> heard(static_cast<size_t>(count));
   RunRanks(count, calls, [&](Exchange& exchange) {
@@ -143,7 +143,7 @@ std::vector<std::vector<Code>> HearStopped(int count, int stopped, uint64_t call
   return heard;
 }
 
-// The first call of which ranks heard otherwise; kCalls: there is none.
+// Returns the first call whose code differs between ranks; kCalls if there is none.
 size_t FirstParted(const std::vector<std::vector<Code>>& heard) {
   for (size_t call = 0; call < kCalls; ++call) {
     for (const std::vector<Code>& rank : heard) {

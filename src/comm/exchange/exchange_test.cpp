@@ -332,7 +332,7 @@ TEST_P(ExchangeOverSim, GathersAndAddsUpOverAllRanks) {
   }
 }
 
-// What the program's functions throw ends their own request, and nothing else.
+// An exception of the program's functions ends their own request, and nothing else.
 TEST_P(ExchangeOverSim, AnswersForAServiceThatThrowsAndGoesOn) {
   Run(2, [](Exchange& exchange) {
     exchange.Serve(kEcho, Echo);
@@ -394,7 +394,7 @@ TEST_P(ExchangeOverSim, RanksInDifferentCollectivesGetAnError) {
   });
 }
 
-// A death parts the others: who heard of it in one call goes on to another.
+// A death separates the other ranks: a rank that learned of it in one call goes on to another.
 TEST_P(ExchangeOverSim, RanksThatADeathSeparatedLearnOfTheDeath) {
   for (int gone = 0; gone < 4; ++gone) {
     Run(4, [gone](Exchange& exchange) {
@@ -406,7 +406,8 @@ TEST_P(ExchangeOverSim, RanksThatADeathSeparatedLearnOfTheDeath) {
   }
 }
 
-// All that it owed has come: who leaves then has not failed whoever looked just before.
+// All messages of a rank have arrived: if it leaves then, it has not failed a rank that looked just
+// before.
 TEST(ExchangeOverThreads, CountsWhatCameBeforeAPeerLeft) {
   const auto network = SimNetwork::Create(Ranks(2, 1, false));
   RunRanks(*network, ExchangeOptions(), [](Exchange& exchange) {
@@ -630,7 +631,7 @@ TEST(ExchangeOverThreads, HandsMessagesOfManyThreadsToTheRightOnes) {
   }
 }
 
-// What only virtual time shows quickly.
+// ---- Tests that only virtual time makes fast ----
 
 TEST(ExchangeOverSeededSim, TimesOutOnAStoppedRankAndGoesOnWhenItComesBack) {
   const auto network = SimNetwork::Create(Ranks(2, 5, true));
@@ -705,7 +706,7 @@ TEST(ExchangeOverSeededSim, EndsACollectiveOnAllRanksByTheDeadlineOfAStoppedOne)
       const Status status = exchange.Barrier();
       EXPECT_EQ(status.code(), Code::kTimedOut) << status.ToString();
       EXPECT_LT(clock.NowNs() - start_ns, 61'000 * kMs);
-      clock.SleepNs(100'000 * kMs);  // nobody hears of anybody leaving
+      clock.SleepNs(100'000 * kMs);  // no rank notices that another leaves
     });
   }
 }

@@ -96,8 +96,8 @@ TEST(ServiceTable, AnUnfinishedRequestOfAForgottenChannelIsNotFound) {
   EXPECT_EQ(rest, nullptr);
 }
 
-// A request that comes while its channel's service is set waits for it, or is handled: it is never
-// told that there is none any more.
+// A request that arrives while its channel's service is set waits for it, or is handled: it is
+// never answered that the service was removed.
 TEST(ServiceTable, HasNoChannelBeforeItsService) {
   const auto channels = static_cast<uint32_t>(test::ScaledCount(100'000));
   ServiceTable table;

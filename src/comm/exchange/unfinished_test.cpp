@@ -39,7 +39,7 @@ class UnfinishedRequests : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Modes, UnfinishedRequests, testing::Values(true, false),
                          [](const auto& mode) { return mode.param ? "Seeded" : "Threads"; });
 
-// What the owner's requests wait for: open once somebody asks kEcho for "open".
+// The condition for which the owner's requests wait: open after a rank has sent "open" to kEcho.
 class Door {
  public:
   // Serves kSlow and kSlower as one order, and kEcho beside it.

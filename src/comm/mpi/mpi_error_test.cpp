@@ -114,7 +114,7 @@ void Turn(::Call call, int n) {
   if (used.ok()) used = exchange->Barrier();
   failing = ::Call::kNone;
   if (own_rank == kFailing && has_failed) {
-    // At once: who waits in vain hears kTimedOut.
+    // At once: a rank that waited in vain would receive kTimedOut.
     Check(used.code() == Code::kPeerFailed, call, n, "using: " + used.ToString());
   } else {
     Check(used.ok() || used.code() == Code::kPeerFailed || used.code() == Code::kTimedOut, call, n,

@@ -1,9 +1,9 @@
-// A rank of a real job dies by SIGKILL, or is stopped: the others hear of it and go on.
+// A rank of a real job dies by SIGKILL, or is stopped: the other ranks learn of it and go on.
 //
 //   mpi_kill_test MPIRUN      starts itself as a job of 3 ranks for each case
 //
-// Exit status 0 where all survivors gave the right answers in time. The launcher ends the job a
-// second or two after a death, so the survivors write down what they saw at once.
+// Exit status 0 if all survivors gave the right answers in time. The launcher ends the job a second
+// or two after a death, so the survivors write their results to files at once.
 #include <mpi.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -35,7 +35,7 @@ bool IsFailure(const Status& status) {
   return status.code() == Code::kPeerFailed || status.code() == Code::kTimedOut;
 }
 
-// What a survivor saw, as "ok" or the first thing that was wrong.
+// Returns "ok", or the first result of a survivor that was wrong.
 std::string Survive(Exchange& exchange, int victim) {
   const uint64_t start_ns = io::RealClock().NowNs();
   if (!IsFailure(exchange.WaitSignal(1, {victim}))) return "a signal of the victim";
@@ -63,7 +63,7 @@ int RunRank(const std::string& folder, const std::string& kind, int victim, int 
   }
   const std::string seen = Survive(*exchange, victim);
   std::ofstream(file) << seen << std::flush;
-  // Whoever ends first may make the launcher end the others: until all have written.
+  // The rank that ends first may make the launcher end the others: wait until all have written.
   while (std::filesystem::exists(folder)) ::usleep(20'000);
   ::_exit(0);  // a job with a dead rank cannot finalize
 }

@@ -375,7 +375,7 @@ TEST(ShmTransport, TimesOutOnAStoppedProcess) {
   });
 }
 
-// What a transport hands over, and what it says of the senders.
+// The frames that a transport delivers, and its reports on the senders.
 struct CollectedFrames : FrameSink {
   void OnFrame(int, Slice) override { ++frames; }
   void OnPeerFailed(int source, const Status& why) override {

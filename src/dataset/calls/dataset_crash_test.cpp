@@ -1,6 +1,6 @@
-// Writing a dataset with a crash at any step, a rank that dies or stops at any call, or a message
-// that is damaged: what was complete stays, what was told to be complete is there, and nothing that
-// is there is torn.
+// Writes a dataset with a crash at any step, a rank that dies or stops at any call, or a message
+// that is damaged. What was complete stays, epochs that were reported complete are there, and no
+// epoch is torn.
 // QUIRE_DATASET_CRASH_POINTS sets how many points.
 #include <gtest/gtest.h>
 
@@ -110,8 +110,8 @@ class Life {
     static_cast<void>((*writer)->Finish());
   }
 
-  // Whether the epoch is told to be complete, at once or in the second attempt. A program whose
-  // epoch failed goes on with other calls that ranks make together.
+  // Returns whether the epoch is reported complete, at once or in the second attempt. A program
+  // whose epoch failed goes on with other collective calls.
   bool Persist(runtime::ContextState& context, DatasetWriter& writer, uint64_t epoch) {
     for (int attempt = 0; attempt < 2; ++attempt) {
       Status status = writer.BeginEpoch(epoch);

@@ -28,7 +28,7 @@ class DatasetDamage : public DatasetJobs {
     EXPECT_CODE(status, Code::kCorruption);
     EXPECT_THAT(status.ToString(), HasSubstr(path));
   }
-  // The two ranks of a job are told what is wrong with `path`.
+  // Expects that both ranks of a job report what is wrong with `path`.
   void ExpectNoWriter(const std::string& path) {
     RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
       ExpectNamed(OpenWriter(context, SmallDataset(format())).status(), path);
@@ -66,7 +66,7 @@ class DatasetDamage : public DatasetJobs {
     return status.ok() ? reader->Verify(epoch) : status;
   }
 
-  // Whether the damage is told; then with what is damaged.
+  // Returns whether the damage is reported; then the text names what is damaged.
   bool IsTold(const Truth& truth) {
     const Status status = ReadAll(1, truth);
     if (status.ok()) return false;
@@ -124,7 +124,8 @@ TEST_P(DatasetDamage, ADamagedFileIsNamedAndNeverRead) {
   }
 }
 
-// Of several tables of a part one is damaged: a scan shows pairs up to there, and not one more.
+// One of several tables of a part is damaged: a scan shows the pairs before the damage, and not one
+// more.
 TEST_P(DatasetDamage, EndsAScan) {
   constexpr int kCount = 2000;
   Write(1, {1}, kCount);
@@ -189,7 +190,7 @@ TEST_P(DatasetDamage, AMissingDatasetIsReportedAsAbsent) {
   }
 }
 
-// What a writer would append to a file that lacks its end would make it look whole.
+// The pairs that a writer appends to a file that lacks its end would make the file look whole.
 TEST_P(DatasetDamage, AFileThatWasCutOffTakesNoMoreEpochs) {
   Write(2, {1}, 50);
   for (const io::FileInfo& file : Files()) {

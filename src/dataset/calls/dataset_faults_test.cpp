@@ -1,5 +1,5 @@
-// A device that fails under the writers of a dataset, at any call: all ranks are told the same, and
-// it goes on.
+// A device that fails under the writers of a dataset, at any call: all ranks receive the same
+// error, and can go on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,7 +75,8 @@ class DatasetFaults : public DatasetJobs {
                   ASSERT_OK(WriteEpoch(**writer, 3, rank, kRanks, kFew));
                   ASSERT_OK((*writer)->Finish());
                 });
-    // What a sync of a directory that fails leaves is not known: that is kIo, whatever it met.
+    // After a failed sync of a directory the outcome is unknown: the code is kIo, whatever the
+    // cause.
     const bool directory = IsOfADirectory(told[0]);
     const Code expected = directory ? Code::kIo : code;
     for (const Status& status : told) {
@@ -100,9 +101,9 @@ class DatasetFaults : public DatasetJobs {
 };
 INSTANTIATE_TEST_SUITE_P(Formats, DatasetFaults, AllDatasetJobs(), NameOfJobs);
 
-// One rank's n-th call fails, each rank's and every n: no rank hangs, all are told the same, what
-// was complete is, and the same epoch can be written then. (By threads, which come in another order
-// each time, only some n.)
+// One rank's n-th call fails, for each rank and every n: no rank hangs, all ranks receive the same
+// error, complete epochs stay complete, and the same epoch can then be written. (With threads,
+// whose order differs each time, only some n are tried.)
 TEST_P(DatasetFaults, AFailureOfOneRankEndsTheEpochOnAll) {
   for (const uint32_t grid_ranks_min : {1024u, 2u}) {
     for (int faulty = 0; faulty < kRanks; ++faulty) {
@@ -126,7 +127,7 @@ TEST_P(DatasetFaults, AFileThatCannotBeOpenedOrMappedEndsTheEpochOnAll) {
   EXPECT_GT(calls, 0u);
 }
 
-// The program of one rank goes on where a Put has failed: the epoch is complete on no rank.
+// One rank's program goes on after a failed Put: the epoch is complete on no rank.
 TEST_P(DatasetFaults, APutThatFailedEndsTheEpochOnAll) {
   const std::string value(100'000, 'v');
   Write(3, {1}, 50);
@@ -145,7 +146,7 @@ TEST_P(DatasetFaults, APutThatFailedEndsTheEpochOnAll) {
                   EXPECT_TRUE(put.ok() || rank == 1) << put.ToString();
                   if (first.ok()) first = put;
                 }
-                // Where values are written in Put itself, it is Put that fails.
+                // If values are written in Put itself, Put fails.
                 if (format() == DatasetFormat::kPointer) {
                   EXPECT_EQ(first.ok(), rank != 1);
                 }

@@ -94,7 +94,7 @@ TEST_P(DatasetPartitioner, FindsWhatWasPutOverTheGrid) {
   }
 }
 
-// What the function is for: a partition's range of keys lies together.
+// The purpose of the function: a partition's range of keys is in one place.
 TEST_P(DatasetRanges, APartitionHasTheKeysThatTheFunctionGivesIt) {
   Write(3, {1}, kCount, Options());
   const auto reader = Reader();
@@ -214,7 +214,7 @@ TEST_P(DatasetPartitioner, AFunctionThatFailsFailsThatPut) {
   ASSERT_NO_FATAL_FAILURE(ExpectEpoch(**reader, 1, {{"k", {{0, "v"}, {1, "v"}}}}));
 }
 
-// As where memory runs out in Put: the epoch cannot be completed, and the next one can.
+// If memory runs out in Put, the epoch cannot be completed, but the next one can.
 TEST_P(DatasetPartitioner, AFunctionWithoutMemoryFailsTheEpochOnAllRanks) {
   RunSimRanks(Ranks(2), [&](const std::shared_ptr<runtime::ContextState>& context) {
     const auto starved = [](Slice key, int rank_count) {
@@ -301,7 +301,8 @@ TEST_P(DatasetPartitioner, AFunctionThatBlocksHoldsUpNoOtherThread) {
   ASSERT_NO_FATAL_FAILURE(ExpectEpoch(*reader, 1, {{"quick", {{0, "v"}}}, {"slow", {{0, "v"}}}}));
 }
 
-// What an earlier library reads is written as it was; it refuses what it would misread.
+// A dataset that an earlier library can read is written in its version; it refuses one that it
+// would misread.
 TEST(DatasetDescriptor, HasVersionTwoOnlyWithAPartitioner) {
   DatasetDescriptor descriptor;
   descriptor.id = 7;

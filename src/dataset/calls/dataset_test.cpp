@@ -175,7 +175,7 @@ TEST_P(Dataset, AnEpochThatWasNotEndedIsAbsent) {
   }
 }
 
-// What every rank must be told alike.
+// Errors that every rank must report alike.
 TEST_P(Dataset, RefusesWhatCannotBe) {
   Write(2, {5});
   const DatasetFormat other =
@@ -268,8 +268,8 @@ TEST_P(Dataset, AnEpochIsSyncedOnceHoweverManyTablesItHas) {
   EXPECT_EQ(syncs[0], syncs[1]);
 }
 
-// A rank of an earlier job may live on for a while after its end: a new job waits for it, and is
-// told so on all ranks.
+// A rank of an earlier job may live on for a while after its end: the writer of a new job is
+// refused on all ranks until then.
 TEST_P(Dataset, HasOneWriterOfEachPart) {
   Write(3, {1}, 50);
   for (const uint32_t orphan : {0u, 1u, 2u}) {
@@ -402,7 +402,7 @@ TEST_P(Dataset, StopsAtTheFirstMatchIfAskedTo) {
   EXPECT_LT(did[1].reads, did[0].reads * 9 / 10);
 }
 
-// Whose value is not specified; that it is one of those that were put is.
+// The value is not specified, but it is one of those that were put.
 TEST_P(Dataset, TheFirstMatchOfAKeyThatSeveralPutIsOneOfTheirs) {
   Write(4, {1, 2});
   const auto reader = OpenReader(*disk_, kDatasetDirectory, {.first_match = true});
@@ -426,7 +426,8 @@ TEST_P(Dataset, TheFirstMatchOfAKeyThatSeveralPutIsOneOfTheirs) {
   EXPECT_GT(shared, 10u);
 }
 
-// What comes of a rank that was given up, and is in another collective call, is no yes.
+// The data of a rank that was given up, and is in another collective call, does not count as
+// consent.
 TEST(DatasetSteps, AreTakenByRanksAtTheEndOfThisEpochAlone) {
   const auto disk = io::NewSimFileSystem();
   SimRanksOptions ranks;

@@ -1,4 +1,5 @@
-// What only a reader that asks for every pair can find: bytes that are as they were written, and
+// Damage that only a reader that asks for every pair can find: bytes that are as they were written,
+// but wrong.
 // wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -23,7 +23,7 @@ constexpr uint64_t kAttempt = 9;
 constexpr uint64_t kOffset = 1 << 20;
 constexpr size_t kFieldBytes = kRecordBytes - 8;
 
-// Of what stands at a place of a dataset's files: docs/format/dataset.md.
+// Appends the checksum of bytes at a place of a dataset's files: docs/format/dataset.md.
 std::string Forge(Slice bytes, uint64_t file, uint64_t place) {
   std::string forged(bytes);
   const uint64_t seed = base::ChecksumSeed(base::ChecksumKind::kDataset, file, place);

@@ -1,5 +1,5 @@
-// Ranks that see other storages of a dataset than the ranks before them: nothing that is there is
-// cut off, and all ranks are told where what was found.
+// Ranks that see other storage of a dataset than earlier ranks: no existing data is cut off, and
+// all ranks report what was found, and where.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,7 +83,8 @@ class OtherStorage : public testing::TestWithParam<DatasetFormat> {
       EXPECT_EQ(writer.LastEpoch(), epoch);
     });
   }
-  // All ranks are told the same, with `path` and what to do, and no file is touched.
+  // Expects that all ranks report the same, with `path` and what to do, and that no file is
+  // touched.
   void ExpectRefused(const Disks& disks, const std::string& path) {
     std::vector<std::map<std::string, std::string>> before;
     for (io::FileSystem* const disk : disks) before.push_back(Contents(*disk));
@@ -127,7 +128,7 @@ TEST_P(OtherStorage, ARankZeroWithoutTheDatasetBeginsNoOtherOneOverTheParts) {
   }
 }
 
-// What an epoch that was not completed left is not worth less: the dataset's begin is on rank 0.
+// The rest of an incomplete epoch counts as much: the beginning of the dataset is on rank 0.
 TEST_P(OtherStorage, ARankZeroWithoutTheDatasetKeepsTheRestOfAnIncompleteEpoch) {
   const Disk a = NewDisk(), b = NewDisk(), empty = NewDisk();
   Write({a.get(), b.get()}, {});

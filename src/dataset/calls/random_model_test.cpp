@@ -37,7 +37,8 @@ constexpr char kByRange[] = "by range";
 constexpr uint64_t kKeys = 60;
 constexpr int kRanksMax = 5;
 
-// What each option is drawn from. A row of the table that is not here fails a test.
+// The values from which each option is drawn. A row of the option table that is missing here fails
+// a test.
 const std::map<std::string, std::vector<std::string>>& Choices() {
   static const std::map<std::string, std::vector<std::string>> choices = {
       {"transport", {"auto", "mpi"}},  // the simulated network's datasets exchange messages only
@@ -74,7 +75,7 @@ int ByRange(Slice key, int rank_count) {
   return key.size() < 2 ? 0 : static_cast<unsigned char>(key[1]) * rank_count / 256;
 }
 
-// What a dataset keeps for all its life.
+// The properties that a dataset keeps for all its life.
 struct Kind {
   DatasetFormat format = DatasetFormat::kRibbon;
   bool by_range = false;
@@ -130,7 +131,7 @@ struct Epoch {
 };
 using Model = std::vector<Epoch>;
 
-// What the ranks do with an epoch.
+// How the ranks end an epoch.
 enum class End { kComplete, kAbandoned, kDiffers };
 
 struct EpochPlan {

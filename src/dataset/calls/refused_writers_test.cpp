@@ -1,4 +1,4 @@
-// What a refused writer of a dataset leaves behind: nothing that was not there before.
+// A refused writer of a dataset leaves no new file.
 #include <gtest/gtest.h>
 
 #include <functional>

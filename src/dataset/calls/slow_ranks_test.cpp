@@ -96,7 +96,7 @@ class SlowDatasetRank : public testing::Test {
       EXPECT_FALSE(later_[i].ok());
     }
   }
-  // Complete if a rank was told so.
+  // The epoch is complete if it was reported complete on any rank, else complete or absent.
   void ExpectCompleteOrAbsent() {
     const bool ended = std::any_of(heard_.begin(), heard_.end(),
                                    [](const Status& one) { return one.ok(); });
@@ -131,7 +131,7 @@ class SlowDatasetRank : public testing::Test {
   std::unique_ptr<io::SimFileSystem> disk_;
   uint64_t seed_ = test::FirstSeed();
   All heard_;
-  All later_;  // what a call after it heard
+  All later_;  // the results of a call after it
   std::map<Code, int> agreed_;
 };
 

@@ -20,7 +20,7 @@ constexpr uint64_t kSeed = 12345;
 constexpr uint64_t kCutOffBytes = 1 << 16;
 constexpr size_t kChecksumBytes = 4;
 
-// What a reader that has all of the file in memory finds; null: there is no whole value.
+// Returns what a reader of the whole file in memory finds; null if there is no whole value.
 const char* ValueAt(const std::string& file, uint64_t offset, uint64_t* size) {
   if (offset >= file.size()) return nullptr;
   const char* const end = file.data() + file.size();
@@ -47,7 +47,7 @@ void Run(std::string file, uint64_t offset, bool forge, bool cut_off) {
   std::string read = "before";
   const Status status = ReadValue(**written, kSeed, offset, end, &read);
   if (!status.ok()) QUIRE_CHECK(status.code() == Code::kCorruption && read == "before");
-  // Where the epoch ends behind the file, the first piece that is read may.
+  // If the epoch ends behind the end of the file, the first piece that is read may, too.
   QUIRE_CHECK(status.ok() ? sound : !sound || cut_off);
   if (status.ok()) QUIRE_CHECK(Slice(read) == Slice(value, size));
 }

@@ -1,5 +1,5 @@
-// Arbitrary bytes as what rank 0 tells the others of a dataset that all open for writing: an error,
-// or a dataset that is open and is what was told.
+// Arbitrary bytes as rank 0's description of a dataset that all ranks open for writing: an error,
+// or an open dataset that is as described.
 //
 // Input: one byte of choices, then the bytes. Bit 0: the checksum of the epochs is made right
 // first.
@@ -23,7 +23,7 @@ constexpr int kRank = 1;
 constexpr int kSize = 2;
 constexpr size_t kHeadBytes = 25;  // u64 id, u64 session, u8 whether there are epochs, u64 the last
 
-// Rank 0 wants what this one wants, and then tells `news`.
+// Rank 0 agrees with the options of this rank, and then sends `news`.
 class ToldExchange final : public MuteExchange {
  public:
   explicit ToldExchange(Slice news) : MuteExchange(kRank, kSize), news_(news) {}

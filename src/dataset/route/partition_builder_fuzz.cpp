@@ -28,7 +28,7 @@ namespace {
 constexpr uint64_t kId = 7;
 constexpr uint64_t kAttempt = 9;
 
-// What a batch says, read as docs/format/message-dataset.md has it, one entry after another.
+// The entries of a batch, read one after another as docs/format/message-dataset.md specifies.
 struct Told {
   bool whole = false;
   uint64_t count = 0;
@@ -122,7 +122,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   constexpr DatasetFormat kFormats[] = {DatasetFormat::kBase, DatasetFormat::kPointer,
                                         DatasetFormat::kCuckoo, DatasetFormat::kRibbon};
-  // Of exactly the size: the sanitizer sees every step beyond it.
+  // Exactly this size: the sanitizer sees every access beyond it.
   const std::vector<char> entries(data + 2, data + size);
   quire::dataset::Run(kFormats[data[0] & 3], data[1] % quire::dataset::kGridSize,
                       (data[0] & 4) != 0, quire::Slice(entries.data(), entries.size()));

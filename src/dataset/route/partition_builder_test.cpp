@@ -83,7 +83,8 @@ TEST(PartitionBuilder, TakesHashesOfTheRanksThatTheMarksName) {
   });
 }
 
-// Cut off anywhere, or with the mark of nobody, and be it the last entry: nothing of it is taken.
+// If a batch is cut off anywhere, or an entry has the mark of no rank, even the last entry, nothing
+// of it is taken.
 TEST(PartitionBuilder, TakesNothingOfABatchThatHoldsNoEntries) {
   for (const DatasetFormat format : {DatasetFormat::kRibbon, DatasetFormat::kBase}) {
     RunCollector(format, [&](PartitionBuilder& builder) {

@@ -43,7 +43,7 @@ TEST(PatientBarrier, AFailureReachesAllRanks) {
   });
 }
 
-// As where memory runs out before: the others are told, and wait no longer.
+// If memory runs out before Arrive, the other ranks are notified, and wait no longer.
 TEST(PatientBarrier, ARankThatNeverArrivesCountsAsFailed) {
   RunThree(kTimeoutMs, [](const std::shared_ptr<runtime::ContextState>& context) {
     {

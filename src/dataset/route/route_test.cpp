@@ -24,7 +24,7 @@ TEST(Route, GoesStraightBelowTheGrid) {
   EXPECT_EQ(route.second_slots(), 0u);
 }
 
-// What a hop does with an entry of `source` for `partition`, and what the partition makes of it.
+// Follows an entry of `source` over its hop to `partition`, which must find its source again.
 void ExpectArrives(uint32_t size, uint32_t source, uint32_t partition) {
   const Route from(source, size, 2);
   const uint32_t hop = from.FirstHop(partition);

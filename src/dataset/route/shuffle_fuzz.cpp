@@ -1,11 +1,11 @@
-// Arbitrary bytes as batches that come to a rank, on a first hop or the last: those of another
-// attempt count for nothing, and what is passed on goes, whole and in order, to the partition of
-// each entry, with a mark that names who sent it; what this rank does not pass on is refused.
+// Arbitrary bytes as batches that a rank receives, on a first hop or the last. Batches of another
+// attempt are ignored. Entries to forward go, whole and in order, to their partitions, with a mark
+// that names their sender. Entries that this rank does not forward are refused.
 //
-// Input: one byte of choices, one byte (who sent it), then the batch. Choices: bits 0 and 1 the
-// format, bit 2 whether it is the last hop. Bit 3: the attempt is made right first, and entries
-// that nobody may send this rank to be passed on, as their partitions are in other columns, are
-// left out, so that more of a batch is passed on.
+// Input: one byte of choices, one byte (the sender), then the batch. Choices: bits 0 and 1 the
+// format, bit 2 whether it is the last hop. Bit 3: first the attempt is made right, and entries
+// that no rank may send to this one, because their partitions are in other columns, are left out,
+// so that more of a batch is forwarded.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -32,8 +32,8 @@ bool InColumn(uint32_t partition) {
   return partition % kGridWidth == kGridRank % kGridWidth;
 }
 
-// The entries for each partition, one behind another, up to the first that is none or that nobody
-// may send this rank.
+// Returns the entries for each partition, one behind another, up to the first that is invalid or
+// that no rank may send to this one.
 std::map<uint32_t, std::string> ByPartition(DatasetFormat format, Slice entries) {
   std::map<uint32_t, std::string> parted;
   while (!entries.empty()) {
@@ -187,7 +187,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if ((data[0] & 8) != 0 && bytes.size() >= quire::dataset::kBatchHeadBytes) {
     bytes = quire::dataset::Forge(format, bytes);
   }
-  // Of exactly the size: the sanitizer sees every step beyond it.
+  // Exactly this size: the sanitizer sees every access beyond it.
   const std::vector<char> batch(bytes.begin(), bytes.end());
   quire::dataset::Run(format, data[1] % quire::dataset::kGridSize, (data[0] & 4) != 0,
                       quire::Slice(batch.data(), batch.size()));

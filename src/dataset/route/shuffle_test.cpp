@@ -70,8 +70,8 @@ Status FlushAll(const std::shared_ptr<runtime::ContextState>& context, Shuffle* 
   return shuffle->Flush(&barrier, Status());
 }
 
-// What others send of an attempt that this rank has given up, on its way already, counts neither in
-// that attempt nor in the next.
+// Batches that other ranks have already sent for an attempt that this rank has given up count
+// neither in that attempt nor in the next.
 TEST_P(Shuffles, NothingOfAnAttemptIsTakenAfterItWasDropped) {
   for (const int size : {2, 4}) {
     Run(size, [&](const std::shared_ptr<runtime::ContextState>& context) {
@@ -96,7 +96,8 @@ TEST_P(Shuffles, NothingOfAnAttemptIsTakenAfterItWasDropped) {
   }
 }
 
-// A damaged rank's entry must not take others' with it to where nobody looks for them.
+// A damaged rank's entry must not take entries of other ranks to a place where no reader looks for
+// them.
 TEST_P(Shuffles, AnEntryOfAnotherColumnIsNotPassedOn) {
   constexpr int kSize = 4;
   constexpr uint32_t kGrid = 2;

@@ -1,5 +1,5 @@
-// A database over a base: the base answers for what the database has never heard of, and for
-// nothing else (docs/decisions/0009-persistence.md).
+// A database over a base: the base is asked for keys that the database does not know, and for no
+// others (docs/decisions/0009-persistence.md).
 #include <gmock/gmock.h>
 
 #include <vector>

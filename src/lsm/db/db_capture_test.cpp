@@ -174,8 +174,8 @@ TEST(DbCapture, TakesOneAttemptHoweverFastOthersWrite) {
   EXPECT_EQ(ContentsOf(test, "/copy"), then);
 }
 
-// What a table of the captured moment refers to is overwritten, sealed and collected, until the
-// list of segments would not name it any more.
+// Values to which a table of the captured moment refers are overwritten, sealed and collected,
+// until the list of segments would no longer name their segment.
 TEST(DbCapture, KnowsTheSizesOfSegmentsThatWereOpen) {
   TestDb test(SmallOptions());
   ASSERT_OK(test.Open());

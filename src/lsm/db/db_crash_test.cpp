@@ -59,7 +59,7 @@ void ApplyTo(const Op& op, Model* model) {
   }
 }
 
-// What one life does: the same for every point at which it may end.
+// The operations of one life: the same for every point at which it may end.
 struct Plan {
   std::vector<Op> ops;
   std::vector<uint32_t> jobs;   // background jobs run after each operation
@@ -197,8 +197,8 @@ class Life {
   }
 
  private:
-  // Of any kind that takes no more than the first crash may: without a power loss a log that is not
-  // synced is whole.
+  // Returns a kind of crash that takes no more than the first crash may: without a power loss, a
+  // log that is not synced is whole.
   io::CrashKind NextCrash() {
     constexpr io::CrashKind kKinds[] = {io::CrashKind::kProcess, io::CrashKind::kMoved,
                                         io::CrashKind::kPower};
@@ -280,7 +280,7 @@ void CrashEverywhere(const Case& kind, uint64_t seed, uint64_t wanted, uint64_t*
   }
 }
 
-// What each test takes, in percent, of the crash points that are asked for over all of them.
+// The share of each test, in percent, of all crash points that are asked for.
 struct Shares {
   int kill, move, move_synced, move_without_log, power, synced, kill_without_log, power_without_log;
 };

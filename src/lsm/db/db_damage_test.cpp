@@ -14,7 +14,7 @@ namespace {
 
 using Files = std::map<std::string, std::string>;
 
-// What lies in a directory.
+// Returns the files of a directory with their contents.
 Files Save(io::FileSystem& fs, const std::string& directory) {
   Files files;
   const Result<std::vector<io::FileInfo>> list = fs.List(directory);
@@ -70,7 +70,7 @@ class Damage : public testing::Test {
     keys_.insert(keys_.end(), {"batch1", "batch2", "absent"});
   }
 
-  // Opens a copy with `files` in it. Returns whether damage was told by any call.
+  // Opens a copy with `files` in it. Sets `told` if any call reported damage.
   void Check(const Files& files, bool* told) {
     TestDb test(options_);
     Load(test.fs(), "/db", files);
@@ -269,7 +269,7 @@ void MakeOneTable(TestDb& test, const std::string& value, std::string* table) {
   *table = *io::ReadFile(test.fs(), "/db/t-1.sst", UINT64_MAX);
 }
 
-// Puts `bytes` in the place of a file, as somebody does who restores a copy.
+// Replaces a file, as a user does who restores a copy.
 void Restore(io::FileSystem& fs, const std::string& path, const std::string& bytes) {
   ASSERT_TRUE(fs.Unlink(path).ok());
   const auto file = fs.Open(path, io::FileOpenMode::kCreate);
@@ -352,7 +352,7 @@ TEST(LogDamage, AnEarlierUseOfAListedSegmentIsReported) {
   EXPECT_EQ(opened.code(), Code::kCorruption) << opened.ToString();
 }
 
-// What the manifest demands of the log, it demands at every open until the log was recovered.
+// As long as the log is not recovered, every open makes the manifest's demands on it.
 TEST(LogDamage, ASecondOpenRefusesWhatTheFirstRefused) {
   const auto wipe = [](std::string* bytes) { bytes->replace(0, 4096, 4096, '?'); };
   for (const io::CrashKind crash :

@@ -18,8 +18,8 @@
 namespace quire::lsm::db_fault_test {
 namespace {
 
-// What each key may hold: the last acknowledged value, or that of a write since whose outcome is
-// unknown. "" is absence.
+// The values that each key may have: the last acknowledged one, or that of a later write whose
+// outcome is unknown. "" means absent.
 class Possible {
  public:
   void Acknowledged(const std::string& key, const std::string& value) { values_[key] = {value}; }
@@ -68,7 +68,7 @@ struct FaultyMachine {
   engine::EngineEnvironment environment;
 };
 
-// What a log that was not synced holds, on the way to another node.
+// The pairs of a log that was not synced, on the way to another node.
 TEST(Fault, ADeviceThatFailsWhileAnotherNodeOpensADatabaseTakesNothing) {
   StorageOptions options = SmallOptions();
   for (const Code code : {Code::kIo, Code::kOutOfMemory}) {
@@ -207,8 +207,8 @@ Status Answer(const Call& call) {
   }
 }
 
-// For n = 1, 2, ... the n-th sync or rename finds no memory: what was acknowledged is there, then
-// and afterwards, and later writes succeed.
+// For n = 1, 2, ... the n-th sync or rename finds no memory: acknowledged writes are there, then
+// and afterwards. If it is unknown which manifest counts, no other process is blamed for that.
 TEST(Faults, OneCallFindsNoMemoryAndNothingIsLost) {
   for (uint64_t n = 1;; ++n) {
     SCOPED_TRACE("call " + std::to_string(n));
@@ -425,7 +425,7 @@ TEST(Faults, NoCaptureIsTakenWhereItIsNotKnownWhichManifestCounts) {
   EXPECT_GT(in_doubt, 0);
 }
 
-// A place in a value segment that no record refers to harms nobody.
+// A place in a value segment to which no record refers does no harm.
 TEST(Faults, AnErrorWhileALargeValueIsStoredFailsThatWriteAlone) {
   const FaultyMachine machine;
   const StorageOptions options = SmallOptions();
@@ -491,7 +491,7 @@ TEST(Faults, AWriteThatWaitedForASyncThatFailedHasAnUnknownOutcome) {
   EXPECT_EQ(GetText(**db, "d"), "<absent>");
 }
 
-// The device would say yes to whoever syncs second, of pages that a loss of power takes.
+// To a second sync the device would report success for pages that a power loss takes.
 TEST(Faults, AFlushBesideAFailedSyncOfItsValuesFailsToo) {
   FaultyMachine machine;
   const Result<std::unique_ptr<Db>> db = machine.Open(SmallOptions());
@@ -522,7 +522,7 @@ TEST(Faults, ASyncedWriteBesideAFlushThatCannotSyncItsValueIsNotAcknowledged) {
   ASSERT_OK(db.status());
   ASSERT_OK((*db)->Put("first", std::string(900, 'x')));
   engine::WriteBatch
-      refused;  // its large value is stored before its size is known, and synced by nobody
+      refused;  // its large value is stored before its size is known, and never synced
   refused.Put("large", std::string(900, 'z'));
   for (int i = 0; i < 2000; ++i) refused.Put("small" + std::to_string(i), "");
   EXPECT_CODE((*db)->Write(refused), Code::kInvalidArgument);
@@ -662,7 +662,7 @@ TEST(Faults, ALogThatCannotGrowIsFullAndLosesNothing) {
   }
 }
 
-// A log asks for twice its room; where the device has less, for what the write needs.
+// A log asks for twice its room; if the device has less, for the room that the write needs.
 TEST(Faults, ALogGrowsByLessOnADeviceThatIsNearlyFull) {
   StorageOptions options = SmallOptions();
   options.memtable_bytes = 4 << 20;

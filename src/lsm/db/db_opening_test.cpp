@@ -1,4 +1,4 @@
-// What opening a closed database costs: its manifest, whatever its tables hold.
+// The cost of opening a closed database: its manifest, whatever its tables contain.
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -159,7 +159,7 @@ TEST(DbSpace, TheLogOfLargeValuesTakesLittleWhileTheDatabaseIsOpen) {
   EXPECT_LE(log_bytes, (kValues << 20) / 50) << "0.02 bytes for each of the user";
 }
 
-// What the database takes of the node's shared memory.
+// Returns the bytes of the node's shared memory that the database takes.
 uint64_t SharedBytes(TestDb& test) {
   struct stat info;
   EXPECT_EQ(::stat(("/dev/shm/" + test->region_name()).c_str(), &info), 0);
@@ -167,7 +167,7 @@ uint64_t SharedBytes(TestDb& test) {
 }
 constexpr uint64_t kSharedSlack = 3 << 20;  // the board, and what a huge page may add
 
-// Of the node's shared memory, too: each MemTable's index has its room when it is first used.
+// The index of each MemTable takes its shared memory when it is first used.
 TEST(DbSpace, AnOpenDatabaseTakesTheSharedMemoryOfTheMemTablesThatItUses) {
   StorageOptions options = SmallOptions();
   options.memtable_bytes = 32 << 20;
@@ -227,7 +227,8 @@ TEST(DbSpace, AnOrphanThatClosesTakesNothingOfTheNextOpenersLog) {
   EXPECT_TRUE(exists.ok() && *exists);
 }
 
-// Of a segment only what is about to be stored to is made present: such pages are written out.
+// Only the part of a segment that is about to be written is made present: such pages are written
+// out.
 TEST(DbSpace, OnlyWhatIsStoredToIsMadePresent) {
   class Counting : public io::MappedFile {
    public:

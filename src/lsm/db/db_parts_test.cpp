@@ -143,7 +143,7 @@ struct Entry {
   }
 };
 
-// What a reader at `snapshot` finds of `key`: the LSN of a value, 0: nothing.
+// Returns what a reader at `snapshot` finds for `key`: the LSN of a value; 0 if there is none.
 uint64_t Seen(const std::vector<Entry>& entries,
               const std::vector<table::RangeTombstone>& tombstones, const std::string& key,
               uint64_t snapshot) {

@@ -103,7 +103,7 @@ Model AllPairs(TestDb& test, const engine::Snapshot* snapshot = nullptr) {
   return AllOf(*iterator);
 }
 
-// What is called while a thread is held. `mine` has keys that nobody else writes.
+// A call that is made while a thread is held. `mine` has keys that no other writer writes.
 struct Call {
   const char* name;
   std::function<void(TestDb& test, Writer& mine)> body;

@@ -1,4 +1,4 @@
-// What one rank's database promises, one promise at a time.
+// The promises of one rank's database, one at a time.
 #include <vector>
 
 #include "lsm/db/db_test_support.h"
@@ -411,7 +411,7 @@ TEST_F(DbTest, DestroyRemovesEveryFileAndTheDirectory) {
   EXPECT_TRUE(DestroyDb(test_.fs(), "/db").ok()) << "nothing to be done";
 }
 
-// Whoever comes in between finds no database without all its files, and none to open.
+// A process that comes in between finds no database that lacks files, and none to open.
 TEST_F(DbTest, ARemovalInPiecesTakesTheManifestFirstAndKeepsTheLock) {
   for (int i = 0; i < 500; ++i) Put("k" + std::to_string(i), std::string(300, 'v'));
   ASSERT_OK(test_->Flush());
@@ -466,7 +466,7 @@ TEST_F(DbTest, RemovesWhatACrashLeftBehind) {
 
 TEST_F(DbTest, AnOrphanOfAnEarlierJobCanDoNoHarm) {
   Put("a", "1");
-  // Somebody else took the database over: its epoch is in the manifest.
+  // Another process took the database over: its epoch is in the manifest.
   Manifest taken = *ReadManifest(test_.fs(), "/db");
   taken.epoch += 1;
   taken.edition += 1;
@@ -531,7 +531,7 @@ TEST_F(DbTest, ThePutThatFindsTheFlushingQueueFullWaits) {
   test_.Close();
   test_.options().flushing_queue_length = 1;
   ASSERT_TRUE(test_.Open().ok());
-  // Nobody works in the background: the puts that wait are the ones that let it go on.
+  // There is no background thread: the puts that wait do the background work.
   const uint64_t memory_bytes = test_->Statistics().memory_bytes;
   uint64_t most_bytes = 0;
   for (int i = 0; i < 5000; ++i) {

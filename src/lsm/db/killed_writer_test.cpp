@@ -42,8 +42,8 @@ char* Memory(uint64_t bytes) {
   return static_cast<char*>(memory);
 }
 
-// Integers that lie like the header of a put of some 100 KiB each, behind a key of four bytes. A
-// page near the end cannot be read: whoever copies it dies.
+// Returns a value of integers that look like headers of puts of some 100 KiB each, behind a key of
+// four bytes. A page near the end cannot be read: a process that copies it dies.
 Slice DeadlyValue() {
   char* const bytes = Memory(kValueBytes);
   base::Random random(1);
@@ -136,7 +136,7 @@ const std::tuple<const char*, uint64_t, Write, std::vector<std::string>> kWrites
      {"acknowledged", "1st"}},
 };
 
-// What the memory of a segment has behind the writer that died is what an earlier use left there.
+// Behind the writer that died, the memory of the segment contains records of an earlier use.
 TEST(KilledWriter, LeavesAPieceThatAReplayStepsOver) {
   constexpr uint64_t kBytes = 16 << 20;
   for (const auto& [name, values, write, there] : kWrites) {

@@ -1,4 +1,4 @@
-// Large values that are read: meanwhile nobody waits for the reader, whatever has them.
+// Reads of large values: meanwhile no other operation waits for the reader, wherever the value is.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -33,7 +33,7 @@ class ALargeValueBesideItsKey : public testing::TestWithParam<BesideItsKey> {
     options.cache_bytes = GetParam().cache_bytes;
     return options;
   }
-  // What the value was in has another use meanwhile: its MemTable, the cached block of its table.
+  // Uses the memory of the value for something else: its MemTable, the cached block of its table.
   void UseMemoryAgain() {
     for (int round = 0; round < 6; ++round) {
       for (const char* const key : {"large", "other"}) {
@@ -126,7 +126,8 @@ TEST_P(ALargeValueBesideItsKey, HoldsUpNoThreadWhileAReaderReadsIt) {
   }
 }
 
-// Of a neighbour, through shared memory and files; also one that is apart from its key.
+// A neighbour reads the value through shared memory and files; the value may also be separated from
+// its key.
 TEST_P(ALargeValueBesideItsKey, HoldsUpNoThreadWhileANeighbourReadsIt) {
   if (QUIRE_THREAD_SANITIZER) GTEST_SKIP() << "two mappings are one memory";
   const auto reader =

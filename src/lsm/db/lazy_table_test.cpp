@@ -1,4 +1,4 @@
-// Tables that are opened at their first use, and what that tells.
+// Tables that are opened at their first use, and the errors that this can report.
 #include <memory>
 #include <set>
 #include <string>

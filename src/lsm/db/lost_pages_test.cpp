@@ -31,7 +31,7 @@ class LostPages : public ::testing::Test {
     if (opened.ok()) db_ = std::move(*opened);
     return opened.status();
   }
-  // What a process that dies leaves: a log with all pairs.
+  // Leaves a log with all pairs, as a process that dies does.
   void LeaveALog() {
     ASSERT_OK(Open());
     for (int i = 0; i < kKeys; ++i) ASSERT_OK(db_->Put(KeyOf(i), ValueOf(i)));

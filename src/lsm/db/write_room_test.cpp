@@ -107,7 +107,7 @@ TEST_F(RoomTest, ABatchStopsAndGoesOnWhereItStopped) {
   }
 }
 
-// Of a write that waits nothing is tried: a large value would be stored by each attempt.
+// A write that waits is not attempted: each attempt would store a large value.
 TEST_F(RoomTest, AWriteThatWaitsStoresNothing) {
   engine::WriteProgress progress;
   progress.may_wait = false;

@@ -299,13 +299,14 @@ std::vector<std::string> KeysWithout(Holder& table, uint64_t lost) {
   return keys;
 }
 
-// A thread names the record that it finished last, also if another one began before that, and
-// finished after it. Of so many threads some share whatever is not a thread's own.
+// A thread names the record that it finished last, even if another one began before that and
+// finished after it. With so many threads, some share everything that is not a thread's own.
 TEST(MemTable, AThreadNamesItsOwnLastRecordHoweverManyThreadsThereAre) {
   for (int round = 0; round < 20; ++round) {
     StoreHook hook;
     Holder table(1 << 20, &hook);
-    // Nobody writes alone. Three threads a round: the writer comes to share with each other one.
+    // No thread is the only writer. There are three threads in a round: the writer comes to share
+    // with each other one.
     for (const char* key : {"a", "b"}) std::thread([&] { Put(*table, key, ""); }).join();
     std::atomic<bool> wrote_first{false}, may_write_second{false};
     uint64_t first = 0;
@@ -333,7 +334,7 @@ TEST(MemTable, ARecordForAnotherWriterNamesThatWritersLastRecord) {
   for (const bool mine : {false, true}) {
     Holder table;
     engine::Writer other;
-    std::thread([&] { Put(*table, "a", ""); }).join();  // nobody writes alone
+    std::thread([&] { Put(*table, "a", ""); }).join();  // makes it a second writer
     const uint64_t own = Put(*table, "my first", "") - kBaseLsn;
     uint64_t first = 0;
     std::thread([&] {

@@ -1,4 +1,4 @@
-// What was copied is verified: the same damage is found as by whoever reads everything.
+// Verifies a copy: the same damage is found as by a reader of everything.
 #include <gtest/gtest.h>
 
 #include "lsm/db/db_test_support.h"

@@ -95,7 +95,7 @@ std::string FileLike(io::FileSystem& fs, const std::string& prefix) {
   return "";
 }
 
-// Calls `before` ahead of each file that is opened: what somebody else does just then.
+// Calls `before` ahead of each file that is opened: another process may act just then.
 class WatchedFiles : public io::ForwardingFileSystem {
  public:
   WatchedFiles(io::FileSystem& base, std::function<void(const std::string& path)> before)

@@ -72,7 +72,7 @@ class RepairTest : public testing::Test {
     options.holder = "the test";
     return Repair(fs_, database_, options);
   }
-  // What it said, one after the other.
+  // Joins the lines of its report.
   static std::string TextOf(const std::vector<std::string>& lines) {
     std::string text;
     for (const std::string& line : lines) text += line + "\n";
@@ -563,7 +563,7 @@ TEST_F(RepairTest, EverythingDamagedAtOnce) {
   Flip("t-2.sst", std::filesystem::file_size(FileOf("t-2.sst")) - 5);
   ASSERT_OK(fs_.Unlink(FileOf("val-1.seg")));
   Repaired();
-  // What the damaged table held is still in a log segment that was not used again.
+  // The pairs of the damaged table are still in a log segment that was not used again.
   Model rest = whole_;
   rest.erase("large");
   EXPECT_EQ(All(), rest);

@@ -66,7 +66,7 @@ class SalvageTest : public testing::Test {
       }));
     }
   }
-  // What there is to be told, and, written to a new table, each entry that is kept.
+  // Returns the report, and writes each entry that is kept to a new table.
   SalvagedTable Salvage(std::vector<TestEntry>* kept) {
     const auto planned = SalvageTable(*fs_, kPath, info_, options_, {}, nullptr);
     EXPECT_OK(planned.status());

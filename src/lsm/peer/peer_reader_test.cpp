@@ -44,7 +44,8 @@ StorageOptions SmallOptions(WalMode log) {
   return options;
 }
 
-// The value of a key's n-th write: tells both, and is damaged by any mixing with another.
+// Returns the value of a key's n-th write. It contains both, and any mixing with another value
+// damages it.
 std::string MakeValue(const std::string& key, uint64_t n, size_t size) {
   std::string value = key + ":" + std::to_string(n) + ":";
   value.append(size, static_cast<char>('a' + n % 26));
@@ -52,7 +53,7 @@ std::string MakeValue(const std::string& key, uint64_t n, size_t size) {
   return value.append(reinterpret_cast<const char*>(&checksum), sizeof checksum);
 }
 
-// The number in a value; -1 where it is not whole or not of that key.
+// Returns the number in a value; -1 if the value is not whole or not of that key.
 int64_t NumberOf(const std::string& key, const std::string& value) {
   if (value.size() < 8 || value.compare(0, key.size() + 1, key + ":") != 0) return -1;
   uint64_t checksum = 0;
@@ -95,7 +96,7 @@ struct Owner {
   std::unique_ptr<Db> db;
 };
 
-// What the child of a test is told, or tells, through a pipe.
+// The data that the child of a test receives or sends through a pipe.
 struct Address {
   char region_name[200];
   uint64_t region_bytes;
@@ -173,7 +174,7 @@ TEST(PeerReader, AnOwnerThatClosedIsToBeAskedByMessage) {
   EXPECT_EQ(code, Code::kBusy);
 }
 
-// The owner dies right after it told of new tables, and the next job takes over before a reader
+// The owner dies right after it published new tables, and the next job takes over before a reader
 // looks.
 TEST(PeerReader, LeavesTheTablesOfTheNextJobAlone) {
   const auto fs = io::NewSimFileSystem();
@@ -191,8 +192,8 @@ TEST(PeerReader, LeavesTheTablesOfTheNextJobAlone) {
   EXPECT_EQ(code, Code::kBusy);
 }
 
-// The owner is killed, the database opened anew, its log segments used again; the reader of the
-// first owner's memory is still there.
+// The owner is killed, the database opened again, and its log segments used again, while a reader
+// of the first owner's memory still exists.
 TEST(PeerReaderProcess, AfterTheNextJobTookOverTheFilesNothingWrongIsRead) {
   const test::TempDirectory directory;
   const StorageOptions options = SmallOptions(WalMode::kOn);
@@ -235,8 +236,8 @@ TEST(PeerReaderProcess, AfterTheNextJobTookOverTheFilesNothingWrongIsRead) {
   ::close(pipe_ends[1]);
 }
 
-// A MemTable that is recycled under its reader: what is found is of the old use, of the new one, or
-// told to be neither; never a mixture, and never a crash.
+// A MemTable is recycled while it is read: the reader finds an entry of the old use, or of the new
+// one, or reports that it is neither; never a mixture, and never a crash.
 TEST(PeerMemTable, MemoryThatIsReusedIsNoticed) {
   constexpr uint64_t kBytes = 64 << 10;
   std::vector<uint64_t> index(IndexBytes(kBytes) / 8 + 8);

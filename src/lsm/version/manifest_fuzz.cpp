@@ -1,8 +1,8 @@
 // DecodeManifest of arbitrary bytes: an error or a manifest, never more; what it accepts is the
 // same after encoding.
 //
-// Input: a manifest file. Where it begins with "S", the rest gets a header whose size and checksum
-// hold, so that the fields behind it are reached.
+// Input: a manifest file. If it begins with "S", the rest gets a header with the right size and
+// checksum, so that the fields behind it are reached.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@
 namespace quire::lsm {
 namespace {
 
-// What stands before the sizes in docs/format/manifest.md, "Header".
+// The fields before the sizes are those of docs/format/manifest.md, "Header".
 std::string Sealed(Slice payload) {
   const std::string valid = EncodeManifest(Manifest());
   constexpr size_t kSizeOffset = 40;

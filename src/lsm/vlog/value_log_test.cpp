@@ -37,7 +37,8 @@ std::string ValueOf(uint64_t number, size_t size) {
   return value;
 }
 
-// What `reader` (a ValueLog or a ValueReader) gives for a reference; its status as text otherwise.
+// Returns the value that `reader` (a ValueLog or a ValueReader) has for a reference; its status as
+// text if it fails.
 template <typename Reader>
 std::string Read(const Reader& reader, const log::ValueRef& ref, Code* code = nullptr) {
   std::string value;
