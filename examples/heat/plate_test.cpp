@@ -17,7 +17,7 @@ namespace {
 std::vector<double> SlowPlate(const Plate& plate, uint64_t steps) {
   const uint64_t stride = plate.width + 2;
   std::vector<double> field((plate.height + 2) * stride);
-  // What the source adds is taken from a block that is all of the plate and was cold before.
+  // The heat of the source is computed in a block that is the whole plate and was cold before.
   Block whole = {.rows = plate.height, .columns = plate.width};
   for (uint64_t step = 1; step <= steps; ++step) {
     std::vector<double> next = field;

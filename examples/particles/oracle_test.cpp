@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What a test does to a particle before it is put; false: it is left out.
+// A test's change to a particle before it is put; false omits the particle.
 using Change = std::function<bool(uint64_t step, Particle*)>;
 
 // A dataset of one rank, steps 0 to 3, of 50 particles that a Change spoils.
@@ -52,7 +52,7 @@ class Oracle : public testing::Test {
     return writer->Finish();
   }
 
-  // What the oracle says of a dataset spoilt so.
+  // Returns the oracle's verdict on a dataset with this change.
   Status Check(const Change& change) {
     QUIRE_RETURN_IF_ERROR(Write(change));
     QUIRE_ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(directory_ / "repository/steps"));

@@ -32,7 +32,8 @@ constexpr uint64_t kSharedPages = 28;
 const char* const kPlace = "/place";
 const char* const kStore = "store";
 
-// What each option is drawn from. A row of the table that is not here fails a test.
+// The values from which each option is drawn. A row of the option table that is missing here fails
+// a test.
 const std::map<std::string, std::vector<std::string>>& Choices() {
   static const std::map<std::string, std::vector<std::string>> choices = {
       {"stream_log_bytes", {"1048576", "1500000", "4194304"}},
@@ -97,7 +98,7 @@ struct Stored {
   bool may_be_gone = false;  // the policy did not keep it at some time
 };
 
-// What a part of the store has.
+// The contents of a part of the store.
 class Model {
  public:
   void Commit(const std::string& key, Slice bytes, const StreamShape& shape) {
@@ -128,7 +129,8 @@ class Model {
     return found;
   }
 
-  // Whether it is known which version an object had: if there is a next one, it is there to tell.
+  // Returns whether it is known which version an object had: a later version, if any, must be
+  // there.
   bool IsKnownAt(const std::string& key, uint64_t snapshot) const {
     const Stored* at = At(key, snapshot);
     const Stored* next = Find(key, at->version + 1);
@@ -274,7 +276,7 @@ class Part {
     Read();
   }
 
-  // In another way each time: all are told of the end.
+  // Ends the stream, in a different way each time: all readers learn of the end.
   void Finish() {
     if (random_.OneIn(2)) {
       ASSERT_OK(writer_->Finish());
@@ -409,7 +411,7 @@ class Part {
                 from == 0 ? Code::kOk : Code::kInvalidArgument);
   }
 
-  // What a snapshot has of the objects that are restored.
+  // The state of the objects to be restored in a snapshot.
   struct Restorable {
     bool can = true;   // it has them all, of the same size
     bool must = true;  // they are known to be there
@@ -429,8 +431,8 @@ class Part {
     return found;
   }
 
-  // Objects that share memory are filled in the order of their keys: what an object has is looked
-  // at where no later one lies.
+  // Restores a snapshot. Objects that share memory are filled in the order of their keys: the
+  // content of an object is checked only outside of later ones.
   void Restore(const std::string& only) {
     if (objects_.empty()) return;
     const uint64_t snapshot = random_.Below(model_.last() + 1);

@@ -57,7 +57,7 @@ TEST(OwnerOf, IsEvenAndLeavesTheHashesOfEachOwnerEven) {
     constexpr int kKeys = 1 << 20;
     constexpr uint64_t kSlots = 64;
     std::vector<int> owners(static_cast<size_t>(ranks));
-    // Of the keys of rank 0, by the lowest and by the highest bits of their hashes.
+    // The keys of rank 0, counted by the lowest and by the highest bits of their hashes.
     std::array<int, kSlots> low{}, high{};
     for (int i = 0; i < kKeys; ++i) {
       const uint64_t hash = HashKey(std::to_string(i));

@@ -69,7 +69,7 @@ class Versions {
     return LivingBefore(keys_.lower_bound(key), lsn);
   }
   std::optional<std::string> Last(uint64_t lsn) const { return LivingBefore(keys_.end(), lsn); }
-  // Versions that nobody sees who looks at `oldest` or later.
+  // Removes versions that no reader at `oldest` or later sees.
   void Forget(uint64_t oldest) {
     for (auto at = keys_.begin(); at != keys_.end();) {
       History& history = at->second;

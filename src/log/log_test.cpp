@@ -284,7 +284,7 @@ class SegmentTest : public ::testing::Test {
     EXPECT_TRUE(segment.ok()) << segment.status().ToString();
     return std::move(segment).value();
   }
-  // What replay takes: keys by offset.
+  // Returns the keys that replay takes, by offset.
   std::map<uint64_t, std::string> Replayed(uint64_t boot_id) {
     std::map<uint64_t, std::string> taken;
     auto header = ReadSegmentHeader(*fs_, kPath);
@@ -509,7 +509,7 @@ TEST_F(SegmentTest, TheClosingMarkIsOfItsGenerationAndNoOtherMark) {
   EXPECT_EQ(ClosedMark(segment->data(), kGeneration), 0u);
 }
 
-// What lies behind is of nobody: in the same boot it is not even looked at.
+// Records behind the mark count for nothing: in the same boot, replay does not even look at them.
 TEST_F(SegmentTest, ReplayEndsAtTheClosingMarkInTheSameBoot) {
   auto segment = Create(HeaderFor(42));
   const uint64_t second = Put(segment->data(), kGeneration, kSegmentHeaderBytes, "a", "1");

@@ -1,4 +1,4 @@
-// Replays of bytes that look like records, where no record was finished.
+// Replays of bytes that look like records, in places in which no record was finished.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -96,14 +96,15 @@ TEST(Replay, StepsOverWhatADeadWriterHadBegunAsAWhole) {
       EXPECT_EQ(report->hole_bytes, size);
     }
   }
-  // Of an earlier use of the segment, it says nothing.
+  // A mark of an earlier use of the segment says nothing.
   EncodeBegun(data + begin, size, BegunSeal(size, kGeneration + 1, begin));
   std::string keys;
   EXPECT_EQ(replay(42, &keys).status().code(), Code::kCorruption);
 }
 
-// Where the header of such a piece is missing. What other writers stored behind it is found as well
-// as may be, and what may be lost is counted. In the same boot a repair has to be asked for.
+// The header of such a piece is missing. Replay finds the records that other writers stored behind
+// it as well as possible, and counts what may be lost. In the same boot, only a repair replays such
+// a log.
 TEST(Replay, SmallRecordsBehindAnUnclearPlaceAreFound) {
   SegmentHeader header = HeaderFor(42);
   header.capacity = 4 << 20;
@@ -144,7 +145,7 @@ TEST(Replay, SmallRecordsBehindAnUnclearPlaceAreFound) {
     EXPECT_EQ(report->holes, 1u);
     EXPECT_GT(report->torn_bytes, 0u);
   }
-  // What was not synced may be lost, whatever was finished.
+  // Records that were not synced may be lost, even if they were finished.
   MarkComplete(data, kGeneration, header.capacity);
   keys.clear();
   const auto report = Replay({data}, header, 43, kPath, take);

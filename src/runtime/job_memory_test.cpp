@@ -1,5 +1,5 @@
-// Background jobs whose work finds no memory: all ranks are told, nobody hangs, and no exception
-// leaves a background thread.
+// Background jobs whose work finds no memory: all ranks receive the error, none hangs, and no
+// exception leaves a background thread.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -180,7 +180,7 @@ TEST(JobReport, AReportWithoutMemoryLeavesTheOutcomeToRankZero) {
   }
 }
 
-// What the work holds, a lock, goes at once; others hear that this rank gave it up.
+// The work releases its lock at once, and other ranks learn that this rank gave it up.
 TEST(JobStart, WithoutMemoryEndsTheWorkAtOnce) {
   for (int count = 1; count <= 2; ++count) {
     Shared shared;

@@ -1,4 +1,4 @@
-// Background jobs: steps in order on all ranks, failures of any rank on all alike, nobody hangs.
+// Background jobs: steps in order on all ranks, a failure of any rank on all alike, no rank hangs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kTimeoutMs = 2000;
 
-// What the ranks of a test do, seen by all.
+// The actions of the ranks of a test, visible to all.
 struct Shared {
   std::atomic<int> in_step[3] = {};
   std::atomic<int> finished{0};
@@ -247,7 +247,7 @@ TEST_P(Jobs, EndWhereARankHasGivenThemUpAndRankZeroDoesNotLook) {
   });
 }
 
-// The news finds no room on its way: rank 1 hears it when it asks.
+// There is no room to send the news: rank 1 receives them when it asks.
 class LostNews : public Jobs {
  protected:
   void LoseNews(bool only_polls);
@@ -263,7 +263,7 @@ void LostNews::LoseNews(bool only_polls) {
   Run(2, [&](const std::shared_ptr<ContextState>& context) {
     comm::Exchange& exchange = *context->exchange;
     if (context->rank() == 0) {
-      // Nobody serves this on rank 1: it fills the window for good.
+      // Rank 1 has no service for this: it fills the window for good.
       const std::string body(5 << 20, 'x');
       EXPECT_OK(exchange.StartThen(1, 4711 << 8, {}, body, [](const comm::Outcome&) {}));
       filled = true;
@@ -456,7 +456,7 @@ class HinderedByTurns : public Hindered {};
 INSTANTIATE_TEST_SUITE_P(Modes, HinderedByTurns, testing::Values(true),
                          [](const auto&) { return "Seeded"; });
 
-// A rank was stopped while rank 0 asked after it. It goes on since, and nobody has asked again.
+// A rank was stopped while rank 0 asked for its state. It has continued, and was not asked again.
 TEST_P(HinderedByTurns, NoRankGivesUpBecauseOfAnOldQuestion) {
   for (int i = 0; i < 10; ++i) {
     ended_ = 0;

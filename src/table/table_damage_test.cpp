@@ -17,7 +17,7 @@
 namespace quire::table::table_damage_test {
 namespace {
 
-// What reading all of a table gave.
+// The results of reading all of a table.
 struct Outcome {
   bool opened = false;
   uint64_t wrong = 0;   ///< answers that the table never had
@@ -160,7 +160,7 @@ TEST(TableDamage, WithoutChecksumsChangedBytesAreReadWithinBounds) {
   EXPECT_GT(refused, table.bytes.size() / 20);
 }
 
-// Where the data blocks of a table file lie: offset and size.
+// Returns the places of the data blocks of a table file: offset and size.
 std::vector<std::pair<uint64_t, uint64_t>> BlocksOf(const std::string& bytes) {
   const Result<Footer> footer =
       DecodeFooter(Slice(bytes).substr(bytes.size() - kFooterBytes), bytes.size(), 1);
@@ -267,7 +267,7 @@ TEST(TableDamage, TheMessageNamesFileBlockAndOffset) {
   }
 }
 
-// Rewrites the checksum of the part at [offset, offset + size), as somebody would who forges one.
+// Rewrites the checksum of the part at [offset, offset + size), as a forger would.
 void Forge(std::string* bytes, base::ChecksumKind kind, uint64_t offset, uint64_t size) {
   const uint64_t identity = TableIdentity(kTestFileId + 1, 1);
   const Slice part = Slice(*bytes).substr(offset, size - kChecksumBytes);

@@ -36,7 +36,7 @@ struct TableUnderTest {
     table = *opened;
   }
 
-  // What the table answers; null: absent. Failures fail the test.
+  // Returns the table's entry; nothing if it is absent. Failures fail the test.
   std::optional<TestEntry> Get(const std::string& key, uint64_t snapshot = UINT64_MAX) const {
     const base::EpochGuard guard;
     const uint64_t hash = base::HashKey(key);
@@ -48,7 +48,7 @@ struct TableUnderTest {
     return TestEntry{key, found.lsn, TypeOf(found.state), std::string(found.value)};
   }
 
-  // What it should answer.
+  // Returns the entry that Get should return.
   std::optional<TestEntry> Expected(const std::string& key, uint64_t snapshot = UINT64_MAX) const {
     const auto at = std::lower_bound(entries.begin(), entries.end(), TestEntry{key, snapshot});
     if (at == entries.end() || at->key != key) return std::nullopt;

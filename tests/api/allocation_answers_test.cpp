@@ -1,5 +1,5 @@
-// Memory runs out where an answer of another rank arrives, or where it is asked: what the answer
-// says counts, and nothing waits for ever for one that never comes.
+// Memory runs out when an answer of another rank arrives, or when it is requested: the content of
+// the answer counts, and no rank waits for ever for an answer that never comes.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -122,7 +122,7 @@ TEST_F(StarvedMove, ForgetsNoPairThatItsOwnerRefused) {
   });
 }
 
-// What one fence could not send another sends, or says that it is lost.
+// A write that one fence could not send is sent by the next one, or reported as lost.
 TEST(StarvedFence, LeavesNoWriteBehindForWhichTheNextWaits) {
   bool failed = true;
   int64_t n = 0;
@@ -167,7 +167,8 @@ constexpr int kPuts = 40;              // several batches
 constexpr int kFreeSignals = 64;       // different ones that an exchange keeps without memory
 constexpr int kFenceAllocations = 40;  // about as many as a fence takes
 
-// What a fence told whose n-th allocation failed, and how many pairs the owner stored.
+// The result of a fence whose n-th allocation failed, and the number of pairs that the owner
+// stored.
 struct Fenced {
   Status told;
   int stored = 0;
@@ -282,7 +283,7 @@ Status CountAndAnswer(Slice /*key*/, const Slice* present, Slice /*argument*/,
   return Status();
 }
 
-// What one update came to whose n-th allocation failed, of any rank.
+// The result of an update in which the n-th allocation of any rank failed.
 struct Updated {
   Status told;
   std::string stored;

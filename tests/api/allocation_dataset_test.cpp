@@ -37,7 +37,7 @@ constexpr uint64_t kBehind = kEpochs + 1;
 constexpr size_t kPairs = 90;  // more than a buffer holds
 constexpr const char* kFormats[] = {"base", "pointer", "ribbon"};
 
-// Which epochs the program was told are complete. Survives the process.
+// The epochs that were reported complete to the program. Survives the process.
 struct Record {
   bool complete[kBehind + 1];
 };

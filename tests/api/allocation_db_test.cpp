@@ -148,7 +148,8 @@ class StarvedDb {
     if (status.ok()) ++captured_;
   }
 
-  // What may come of a call: that memory is short, or that it was when there was no way back.
+  // Makes a call and checks its code: OK, or lack of memory, or the codes after a lack of memory
+  // that left no way back.
   template <typename Body>
   static Status Call(const Body& call) {
     Status status = base::OrOutOfMemory(call);
@@ -289,8 +290,8 @@ TEST(StarvedCache, LosesNoMemory) {
   EXPECT_GT(n, 10) << "so few allocations";
 }
 
-// The first guard of a thread takes memory. Where it finds none, the thread holds none: what it
-// guards later is guarded, and it may wait for all guards.
+// The first guard of a thread takes memory. If there is none, the thread holds no guard: later
+// guards work, and the thread may wait for all guards.
 TEST(StarvedGuard, LeavesItsThreadWithoutOne) {
   bool threw = false;
   bool holds_none = false;

@@ -1,6 +1,6 @@
-// The n-th allocation fails while a stream's index is made, for n = 0, 1, ...: by the first program
-// that opens the log after the machine started anew (whoever opens it next finds all that was
-// stored), and by a mirror that forgets objects; and while a writer keeps a snapshot.
+// The n-th allocation fails, for n = 0, 1, ..., while a stream's index is made by the first program
+// that opens the log after a restart of the machine (the next program to open it finds everything
+// that was stored), or by a mirror that forgets objects; and while a writer keeps a snapshot.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace {
 constexpr uint64_t kBytes = 3000;
 constexpr uint64_t kVersions = 5;
 
-// The real one, after the machine started anew.
+// The real file system, after a restart of the machine.
 class LaterBoot final : public io::ForwardingFileSystem {
  public:
   LaterBoot() : ForwardingFileSystem(io::PosixFileSystem()) {}
@@ -140,7 +140,7 @@ class ForgettingPart {
     return part_->CommitReserved(DataHash(bytes));
   }
 
-  // What the index has of objects before `end` is in the log.
+  // Expects that objects before `end` which are in the index are also in the log.
   void ExpectNoneDamaged(uint64_t end) {
     for (uint64_t number = 1; number < end; ++number) {
       const Status found = part_->EntryAt(KeyOf(number), 0).status();

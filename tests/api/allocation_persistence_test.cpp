@@ -97,7 +97,7 @@ class Workload : private quire::test::StarvedProgram {
     quire_event_destroy(event);
   }
 
-  // Where only the wait for it failed, it goes on.
+  // Restarts. If only the wait for it failed, the restart goes on.
   bool Restart(uint64_t number) {
     const bool restarted = Check(quire_context_restart(context_, checkpoints_.c_str(), "db", number,
                                                        QUIRE_RESTART_REPLACE, nullptr));

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kCells = 16'000;  // more than a tenth of the log, from which on it is collected
 constexpr int kVersions = 3;
 
-// What one run did, without allocating anything itself.
+// One run, and its results. Allocates no memory itself.
 class Workload {
  public:
   explicit Workload(const std::string& place) : place_(place) {

@@ -22,7 +22,7 @@ using quire::test::kTooFar;
 using quire::test::kWrong;
 using quire::test::Outcome;
 
-// What was tried and acknowledged of each key: the last round. Survives the process.
+// The rounds of each key: the last one tried, and the last one acknowledged. Survives the process.
 struct Record {
   int tried[kKeys];
   int acknowledged[kKeys];
@@ -84,7 +84,7 @@ class Workload : private quire::test::StarvedProgram {
   Record* const record_;
 };
 
-// Where memory has run out, saying so takes none.
+// When memory has run out, reporting this takes none.
 TEST(OutOfMemory, TakesNoMemoryToSay) {
   quire::test::FailAllocation(0);
   const quire::Status status =

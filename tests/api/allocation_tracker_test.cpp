@@ -1,5 +1,5 @@
-// The n-th allocation fails while a tracker looks for changes, for n = 0, 1, ...: what it tells
-// afterwards lacks nothing, at once and from then on.
+// The n-th allocation fails while a tracker looks for changes, for n = 0, 1, ...: afterwards it
+// reports every change, at once and from then on.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -35,7 +35,7 @@ bool LooksWithout(int64_t n, StreamDeltas deltas, bool audited) {
   EXPECT_TRUE(starved.ok() || starved.status().code() == Code::kOutOfMemory);
   ChangeScattered(object, 700);
   object.Step();
-  // What was changed then is taken back, page by page, and changed again.
+  // Those changes are taken back, page by page, and made again.
   for (uint64_t page = 0; page < kPages; ++page) {
     const uint64_t at = page * io::PageBytes();
     before.copy(object.data() + at, io::PageBytes(), at);

@@ -450,7 +450,7 @@ static void check_persistence(quire_context* context, quire_options* options,
   CHECK(quire_context_destroy_database_async(context, "kept", NULL) == QUIRE_OK);
 }
 
-/* Many keys of an epoch: one that all ranks put, and one that nobody did. */
+/* Many keys of an epoch: one that all ranks put, and one that no rank did. */
 static void check_many_of_dataset(const quire_dataset_reader* reader, size_t ranks) {
   const void* const keys[] = {"all", "none"};
   const size_t key_sizes[] = {3, 4};

@@ -66,8 +66,8 @@ int RunStarved(const CallRow<Objects, int>& row, Objects& objects) {
   return row.run(objects);
 }
 
-// Then the next tries have new objects. What calls leave would grow without end (checkpoints, which
-// each further one lists), and with it what the calls need.
+// After this many tries, the next ones have new objects. Otherwise the remains of calls would grow
+// without end (each checkpoint lists the earlier ones), and so would the needs of the calls.
 constexpr int64_t kTriesTogether = 100;
 
 // How far a process came. Survives it.
@@ -123,7 +123,7 @@ class Sweep {
     int64_t stops = 0;
     for (const Row& row : rows) {
       progress->n = 0;
-      // Where a process may stop (docs/limitations.md), the next one goes on behind that.
+      // If a process may stop here (docs/limitations.md), the next one continues behind this step.
       for (; StopsIn([&] { EnterStep(shortage, row, progress.get()); }); ++stops) ++progress->n;
     }
     std::printf("%lld times no %s in %zu calls, %lld stopped the program\n",

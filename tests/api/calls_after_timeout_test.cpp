@@ -1,7 +1,7 @@
 // Every public call of databases and datasets of two ranks, in C++ and in C, after a collective
-// call that timed out on both: it does what it does without that. And each call while one rank is
-// late: the ranks hear the same code, and the same call works once the rank has come. The rows are
-// those that every_call_test.cpp compares with the headers.
+// call that timed out on both: it has the same effect as without the timeout. Also each call while
+// one rank is late: the ranks receive the same code, and the same call works when the rank has
+// come. The rows are those that every_call_test.cpp compares with the headers.
 #include <gtest/gtest.h>
 
 #include <array>

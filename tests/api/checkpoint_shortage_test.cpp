@@ -30,7 +30,7 @@ using test::Outcome;
 constexpr int kRanks = 3;
 const std::string kPlace = "/checkpoints";
 
-// What a rank heard of its checkpoint. Takes no memory.
+// The result of a rank's checkpoint. Takes no memory.
 struct Heard {
   Code code = Code::kTimedOut;
   std::array<char, 400> text = {};
@@ -41,8 +41,8 @@ bool SaysNotKnown(const Heard& heard) {
   return std::string(heard.text.data()).find("is not known") != std::string::npos;
 }
 
-// Whether what the ranks heard agrees with the checkpoint that is there, or is not. Rank 0, which
-// publishes it, knows.
+// Returns whether the results of the ranks agree with the checkpoint that exists, or does not. Rank
+// 0, which publishes it, knows.
 bool IsRight(const AllHeard& all, bool there) {
   bool right = (all[0].code == Code::kOk) == there;
   for (const Heard& heard : all) {

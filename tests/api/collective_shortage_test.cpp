@@ -1,6 +1,6 @@
-// Three ranks of which one is refused its n-th allocation, for n = 0, 1, ...: of a collective call
-// all ranks hear the same code. All calls work once there is memory again, and nothing that was
-// acknowledged is lost.
+// One of three ranks is refused its n-th allocation, for n = 0, 1, ...: all ranks receive the same
+// code from a collective call. All calls work when there is memory again, and no acknowledged pair
+// is lost.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -49,7 +49,7 @@ const std::string kValue = "v";
 const std::string kDb = "db";
 const std::string kSet = "set";
 
-// What all ranks heard, in the order of their calls. Takes no memory once it is made.
+// The codes of all ranks, in the order of their calls. Takes no memory after it is made.
 struct Record {
   struct Call {
     Step step;
@@ -68,7 +68,7 @@ struct Record {
     const Slice text = status.message();
     text.copy(call.text, sizeof call.text - 1);
   }
-  // Prints the first call of which ranks heard otherwise.
+  // Prints the first call whose code differs between ranks.
   bool Agree() const {
     for (size_t i = 0; i < count[0]; ++i) {
       for (size_t r = 1; r < kRanks; ++r) {
@@ -100,7 +100,7 @@ class Job {
     for (int i = 0; i < kPairs; ++i) put[static_cast<size_t>(i)] = Put(i);
     const size_t before = record_->count[static_cast<size_t>(rank_)];
     Again(kMemTable, [this] { return database_->Barrier(Level::kMemTable); });
-    // A barrier that failed may have told of pairs that did not reach their owners.
+    // A barrier that failed may have reported pairs that did not reach their owners.
     const bool all_there = record_->count[static_cast<size_t>(rank_)] == before + 1;
     Again(kSsTable, [this] { return database_->Barrier(Level::kSsTable); });
     for (int i = 0; all_there && i < kPairs; ++i) {
@@ -196,7 +196,7 @@ class Job {
     Again(kDestroy, [this] { return context_.Destroy(kDb); });
   }
   Key KeyOf(int i) const { return MakeKey(rank_, i); }
-  // What memory was missing for does not work when it is tried again.
+  // A call that failed for lack of memory fails again when there is memory.
   void Stuck() {
     const auto rank = static_cast<size_t>(rank_);
     const Record::Call& last = record_->calls[rank][record_->count[rank] - 1];

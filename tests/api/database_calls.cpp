@@ -30,7 +30,7 @@ Status KeepAnswering(Slice, const Slice*, Slice, std::string*, std::string*) {
   return Status(Code::kNotFound);
 }
 
-// What a call without a Status must be, told as one.
+// Returns a Status for the result of a call that has none.
 Status Is(bool right) {
   return right ? Status(Code::kInvalidArgument, "forked") : Status();
 }

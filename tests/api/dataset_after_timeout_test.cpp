@@ -1,6 +1,6 @@
-// Datasets after a collective call that timed out on all ranks: their calls match, and do what they
-// do without it. And a call of a dataset that times out itself: all ranks hear so, and what they
-// write after that is whole.
+// Datasets after a collective call that timed out on all ranks: their calls match, and have the
+// same effect as without the timeout. Also a call of a dataset that times out itself: all ranks
+// receive kTimedOut, and epochs that they write afterwards are whole.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -74,7 +74,7 @@ class DatasetAfterATimeout : public testing::Test {
     ASSERT_NO_FATAL_FAILURE(StopRankOne(cluster_, rank, context));
     acknowledged_[static_cast<size_t>(rank)] = call();
   }
-  // All ranks heard the same of it.
+  // Expects that all ranks received the same code.
   void ExpectTimedOut() const {
     for (const Status& heard : acknowledged_)
       EXPECT_CODE(heard, Code::kTimedOut) << heard.ToString();

@@ -36,7 +36,8 @@ using test::DoorRows;
 using test::HeldRows;
 using test::LibraryRows;
 
-// What a forked child may ask: it stays as it was, and no lock or thread is needed for it.
+// Returns whether a forked child may make the call: its result does not change, and it needs no
+// lock or thread.
 bool MayAsk(const std::string& call) {
   static const std::set<std::string> pure = {
       "Context::rank",           "Context::size",         "Context::repository",
@@ -166,7 +167,7 @@ TEST(EveryCall, FailsInAForkedChild) {
   EXPECT_OK(objects->database->Close());
 }
 
-// Calls without a Status, which tell what is known at once.
+// Returns whether the call has no Status, and reports at once what is known.
 bool OnlyTells(const std::string& call) {
   static const std::set<std::string> calls = {
       "Context::Progress",         "Database::GetStatistics", "Event::Ready",
@@ -236,7 +237,7 @@ TEST(EveryCall, FailsOnceTheContextIsGone) {
     };
     for (const Row& row : DatabaseRows()) expect(row, true);
     for (const Row& row : HeldRows()) {
-      // What was read before, and what reads by itself, is there.
+      // Data that was read before, or that the call reads by itself, is available.
       static const std::set<std::string> stays = {"Event::Wait",
                                                   "Event::Progress",
                                                   "LocalIterator::SeekToLast",

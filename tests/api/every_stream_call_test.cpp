@@ -65,7 +65,7 @@ int NotRefused(const std::vector<CRow>& rows, Objects& objects, const char* when
 }
 
 TEST(EveryStreamCall, EachCallOfCHasARow) {
-  // Those tell what a view or a scan has.
+  // These only return data of a view or a scan.
   std::set<std::string> rows = {"quire_stream_view_bytes", "quire_stream_view_version",
                                 "quire_stream_view_in_place", "quire_stream_view_verify",
                                 "quire_dataset_scan_valid"};
@@ -87,7 +87,7 @@ TEST(EveryStreamCall, EachCallOfCHasARow) {
 }
 
 TEST(EveryStreamCall, HasARow) {
-  // Those that tell nothing but what is known already.
+  // These only return what is already known.
   std::set<std::string> rows = {"StreamWriter::LastSnapshot", "StreamWriter::durability",
                                 "StreamWriter::Statistics",   "StreamView::bytes",
                                 "StreamView::version",        "StreamView::in_place",
@@ -235,7 +235,7 @@ TEST(EveryStreamCall, AWritersCallFailsAfterFinish) {
   std::erase_if(rows, [](const CRow& row) {
     return row.call == "last_epoch" || row.call.starts_with("statistic");
   });
-  EXPECT_EQ(all - rows.size(), 3u);  // they still tell what was written
+  EXPECT_EQ(all - rows.size(), 3u);  // they still report what was written
   EXPECT_EQ(NotRefused(rows, objects, when), 0);
   uint64_t last = 0;
   EXPECT_EQ(quire_dataset_writer_last_epoch(objects.set, &last), QUIRE_OK);

@@ -147,8 +147,8 @@ TEST(CollectiveBox, KeepsFailuresWithoutMemoryForTheirTexts) {
   EXPECT_EQ(box.buffered_bytes(), 0u);
 }
 
-// Where the sentence of a rank's failure finds no memory on another rank: whichever allocation of a
-// rank fails, all ranks hear the same code.
+// If another rank has no memory for the text of a rank's failure, whichever of its allocations
+// fails, all ranks receive the same code.
 TEST(ExchangeShortage, AFailureIsTheSameOnAllRanksWithoutMemoryForItsText) {
   constexpr int kRanks = 4;
   for (int short_rank = 0; short_rank < kRanks; ++short_rank) {
@@ -174,9 +174,9 @@ TEST(ExchangeShortage, AFailureIsTheSameOnAllRanksWithoutMemoryForItsText) {
   }
 }
 
-// More different signals than have a place: one that finds no memory is lost, and its sender is
-// given up. No rank waits for what would never come until some other rank's time is over, which
-// would then hear of that instead.
+// There are more different signals than places for them. A signal that finds no memory is lost, and
+// its sender counts as failed. No rank waits for the lost signal until another rank times out and
+// receives that code instead.
 TEST(ExchangeShortage, ACollectiveCallEndsAlikeOnAllRanksAfterASignalWasLost) {
   constexpr int kRanks = 3;
   constexpr int kSender = 2;

@@ -35,7 +35,7 @@ void Fail(Kind kind, int64_t n) {
   countdown = n;
 }
 
-// What the function of the C library answers.
+// Returns the result of the C library's function.
 template <typename Function, typename... Arguments>
 auto CallNext(Function* /*in_its_place*/, const char* name, Arguments... arguments) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name))(arguments...);
@@ -117,7 +117,7 @@ void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offse
   return CallNext(&mmap, "mmap", at, size, protection, flags, fd, offset);
 }
 
-// Where a long has 64 bits these are the same functions.
+// If a long has 64 bits, these are the same functions.
 int open64(const char* path, int flags, ...) __attribute__((alias("open")));
 int openat64(int directory, const char* path, int flags, ...) __attribute__((alias("openat")));
 void* mmap64(void* at, size_t size, int protection, int flags, int fd, off64_t offset) noexcept

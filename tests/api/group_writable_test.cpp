@@ -1,5 +1,5 @@
-// Directories to which a group, or everybody, may write: at every door that leads to them the call
-// is refused, and the text has the command that mends it (docs/security.md).
+// Directories to which a group, or all users, may write: each call that leads into them is refused,
+// and the text contains the command that corrects it (docs/security.md).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 
 constexpr mode_t kOthersMayWrite = S_IWGRP | S_IWOTH;
 
-// What a program makes where its user has no umask at all.
+// Files and directories of a program whose user has no umask at all.
 class GroupWritable : public testing::Test {
  protected:
   void SetUp() override {
@@ -195,7 +195,7 @@ TEST_F(GroupWritable, AFileIsRefusedToo) {
   in_turn(repository_ + "/set", [this] { return OpenDataset(); });
 }
 
-// What a restart used where it lies is read for as long as the database has not taken it over.
+// A checkpoint that a restart uses in place is read until the database has taken it over.
 TEST_F(GroupWritable, ACheckpointThatADatabaseUsesIsRefusedToo) {
   ASSERT_OK(Restart(true));
   for (const std::string& path : {checkpoints_ + "/db/1", checkpoints_ + "/db/1/rank-0"}) {

@@ -40,7 +40,7 @@ uint64_t CountIn(Database& database, const std::string& key) {
   return count;
 }
 
-// The number before " operations lost"; 0 where none is.
+// Returns the number before " operations lost"; 0 if there is none.
 int LostIn(const Status& fenced) {
   int lost = 0;
   const std::string text(fenced.message());

@@ -89,7 +89,8 @@ Outcome RunWithout(int ranks, int failing_rank, int64_t allocation) {
   return kWrong;
 }
 
-// Said where nothing may throw: in destructors, and where memory has just run out.
+// Log lines are written in places that must not throw: in destructors, and when memory has just run
+// out.
 TEST(LogShortage, ALineThatFindsNoMemoryIsDropped) {
   const char* const line = "a line that is longer than what a string has room for by itself";
   int lines = 0;

@@ -33,8 +33,8 @@ class Log : public testing::Test {
   }
   void TearDown() override { SetLogSink(nullptr); }
 
-  // Ends a database, whose pairs are in memory only, while files may not grow: the pairs cannot be
-  // written, and a destructor can tell nobody.
+  // Destroys a database whose pairs are in memory only, while files may not grow: the pairs cannot
+  // be written, and a destructor has no caller to which it can report this.
   static void FailInADestructor(const std::string& directory) {
     const auto context = Context::OpenSerial(directory + "/repository", {});
     ASSERT_TRUE(context.ok()) << context.status().ToString();

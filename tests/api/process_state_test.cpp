@@ -1,5 +1,5 @@
-// What a program may do to its own process while Quire is open in it: change the working
-// directory, run without standard streams.
+// Changes of a program to its own process while Quire is open in it: another working directory, and
+// no standard streams.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -173,39 +173,8 @@ TEST_F(WorkingDirectory, ACheckpointIsNotPlacedByIt) {
   EXPECT_EQ((*context)->Restart("copies", "db", {}).status().code(), Code::kInvalidArgument);
 }
 
-// The directories above a door's own may be symbolic links, as $SCRATCH often is.
-TEST_F(WorkingDirectory, EachDoorMayLieBelowASymbolicLink) {
-  const std::string link = two() + "/link";
-  std::filesystem::create_directory_symlink(one(), link);
-  auto context = Context::OpenSerial(link + "/repo");
-  ASSERT_OK(context.status());
-  auto database = (*context)->Open("db", Small());
-  ASSERT_OK(database.status());
-  ASSERT_OK((*database)->Put("key", "value"));
-  auto saved = (*database)->Checkpoint(link + "/copies", {});
-  ASSERT_OK(saved.status());
-  ASSERT_OK((*saved)->Wait());
-  ASSERT_OK((*database)->Close());
-  auto restored = (*context)->Restart(link + "/copies", "db", {.replace = true});
-  ASSERT_OK(restored.status());
-  ASSERT_OK((*restored)->Wait());
-  std::string got;
-  auto reader = DatabaseReader::Open(link + "/repo/db");
-  ASSERT_OK(reader.status());
-  ASSERT_OK((*reader)->Get("key", &got));
-  EXPECT_EQ(got, "value");
-  auto writer = DatasetWriter::Open(**context, "set");
-  ASSERT_OK(writer.status());
-  WriteEpoch(**writer, 1);
-  EXPECT_OK(DatasetReader::Open(link + "/repo/set").status());
-  StreamOptions options;
-  options.log_bytes = 1 << 20;
-  auto stream = StreamWriter::Open(link + "/place", "store", 0, options);
-  ASSERT_OK(stream.status());
-  EXPECT_OK(StreamReader::Open(link + "/place", "store", 0).status());
-}
-
-// What this program has open already, in another context: nobody is to be ended for it.
+// Objects that this program has already open, in another context: no process must be ended because
+// of them.
 class OpenHere : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -272,7 +241,7 @@ TEST_F(OpenHere, AStreamIsRefusedAndItsHolderNamed) {
   ExpectSaidSo("stream", StreamWriter::Open(place(), "store", 0, options).status());
 }
 
-// What the program prints while 0, 1 and 2 are closed, and what is there when they are back.
+// Captures the output of the program while 0, 1 and 2 are closed, and what is in them afterwards.
 class ClosedStreams {
  public:
   ClosedStreams() {

@@ -31,7 +31,7 @@ Status Found(const Status& status, const std::string& found) {
   return status.ok() && !right ? Status(Code::kCorruption, "other bytes") : status;
 }
 
-// What a call that succeeds has given is the caller's.
+// Frees the result of a successful call, which belongs to the caller.
 int Freed(int code, void* given) {
   quire_free(given);
   return code;

@@ -1,4 +1,4 @@
-// What starved_test.f90 needs of the allocator that fails.
+// The functions of the failing allocator that starved_test.f90 calls.
 #include <cstdint>
 
 #include "tests/api/failing_allocations.h"

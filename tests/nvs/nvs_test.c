@@ -218,7 +218,8 @@ static void check_two_processes(void) {
   CHECK(!child_failed(child));
 }
 
-/* What is stored survives a process that is killed, and who waits for more hears of its death. */
+/* Stored versions survive a process that is killed, and a reader that waits for more learns of its
+ * death. */
 static void check_killed(void) {
   pid_t child = 0;
   const int* got = NULL;

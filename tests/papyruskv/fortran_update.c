@@ -1,10 +1,10 @@
-/* What a Fortran program registers through C: a function of updates, number 2. */
+/* Registered by a Fortran program through C: update function number 2. */
 #include <papyrus/kv.h>
 #include <string.h>
 
 int register_append(int db);
 
-/* Puts the argument behind the value; gives the value of before, as far as there is room for it. */
+/* Appends the argument to the value; returns the earlier value, as far as there is room for it. */
 static int append(const char* key, size_t keylen, char** val, size_t* vallen, void* userin,
                   size_t userinlen, void* userout, size_t useroutlen) {
   (void)key, (void)keylen;

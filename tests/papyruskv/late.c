@@ -1,5 +1,5 @@
-/* A rank that comes later than QUIRE_TIMEOUT_MS: all ranks hear so, and each call then does what it
- * does without that. */
+/* A rank comes later than QUIRE_TIMEOUT_MS: all ranks receive the timeout, and each later call has
+ * the same effect as without it. */
 #include <time.h>
 
 #include "check.h"

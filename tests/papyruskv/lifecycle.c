@@ -13,7 +13,7 @@ static int exists(const char* path) {
   return stat(path, &info) == 0;
 }
 
-/* One job: everybody puts its rank into `name`, or finds what is there. */
+/* One job: every rank puts its number into `name`, or finds all numbers there. */
 static void run(const char* name, int create) {
   int db = -1;
   CHECK_OK(papyruskv_init(NULL, NULL, "$PAPYRUSKV_REPOSITORY"));

@@ -205,7 +205,7 @@ static void check_inside(void) {
   CHECK_OK(papyruskv_close(db));
 }
 
-/* What each rank does between its open and its close. */
+/* The calls of each rank between its open and its close. */
 static void make_calls_on_pairs(int db) {
   const int next = (rank + 1) % size;
   int before = (rank + size - 1) % size, after = next;

@@ -1,5 +1,5 @@
-/* What an open and a restart may be given: protections as flags, lengths that are hints or nothing,
- * paths that begin where the program runs. */
+/* Arguments of an open and a restart: protections as flags, lengths that are hints or nothing,
+ * paths relative to the working directory. */
 #include "check.h"
 
 enum { kPastLimit = (64 << 10) + 1 };

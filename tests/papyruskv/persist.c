@@ -171,7 +171,7 @@ static void damage_one(const char* name, int number) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Where the newest checkpoint is damaged, the one before comes back. */
+/* If the newest checkpoint is damaged, a restart uses the one before it. */
 static void check_passed_over(void) {
   int db = open_it("two");
   put_all(db, 30);

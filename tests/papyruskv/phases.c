@@ -3,7 +3,7 @@
 
 enum { kReady = 0xbeef, kTaken = -7 };
 
-/* Rank 0 writes, and tells the others by a signal, who read. */
+/* Rank 0 writes, and signals to the other ranks, which read. */
 static void hand_over(int db, const char* value) {
   int zero = 0;
   int others[64];

@@ -23,7 +23,7 @@ static void check_all(int db, int round) {
   }
 }
 
-/* Rank after rank, each told by the one before it. */
+/* Rank after rank takes its turn, when the one before it signals. */
 static void take_turns(int db) {
   int next = rank + 1, before = rank - 1;
   if (rank > 0) CHECK_OK(papyruskv_signal_wait(1, &before, 1));

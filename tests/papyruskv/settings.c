@@ -37,8 +37,8 @@ static void check_bad(void) {
   }
 }
 
-/* The next rank sees at once what is put into a sequential database, and no message but MPI's own
- * tells it to look. */
+/* The next rank sees a put into a sequential database at once; only a message of MPI itself says
+ * when to look. */
 static void check_consistency(const char* variable, int flags) {
   int db = -1, next = (rank + 1) % size;
   setenv("PAPYRUSKV_CONSISTENCY", variable, 1);

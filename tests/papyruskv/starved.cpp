@@ -1,5 +1,5 @@
-// The calls of PapyrusKV that give events out, and those that wait, where one rank of the job lacks
-// memory for one allocation: all ranks hear the same code, and no pair is lost.
+// The calls of PapyrusKV that return events, and those that wait, if one rank of the job lacks
+// memory for one allocation: all ranks receive the same code, and no pair is lost.
 #include "tests/support/starved_rank.h"
 
 #include "check.h"
@@ -11,7 +11,7 @@ using quire::test::StarvedCalls;
 constexpr int kPairs = 20;
 char checkpoints[300];
 
-/* Of a call that may need no memory. Returns how often it failed. */
+/* Sweeps a call that may need no memory. Returns how often it failed. */
 template <typename Call, typename Restore>
 int SweepAny(const char* name, const Call& call, const Restore& restore) {
   const StarvedCalls calls = quire::test::StarveLastRank(name, call, restore);

@@ -26,7 +26,7 @@ static int add(const char* key, size_t keylen, char** val, size_t* vallen, void*
   return 0;
 }
 
-/* Takes a free value for a rank: 1 where it did. What was there before is given back. */
+/* Takes a free value for a rank, and returns 1 if it did. The answer is the earlier value. */
 static int claim(const char* key, size_t keylen, char** val, size_t* vallen, void* userin,
                  size_t userinlen, void* userout, size_t useroutlen) {
   (void)key, (void)keylen, (void)userinlen;

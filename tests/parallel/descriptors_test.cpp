@@ -1,7 +1,7 @@
-// One rank has only n descriptors left, for n = 0, 1, ... until they suffice: whatever step of
-// opening, writing and reading lacks one, on files, in shared memory or in MPI, all ranks hear the
-// same code of each collective call, and no acknowledged pair is lost. The same of checkpoints,
-// restarts, databases that are destroyed, and datasets.
+// One rank has only n descriptors left, for n = 0, 1, ... until they suffice. Any step of opening,
+// writing and reading may lack one, for files, shared memory or MPI: all ranks receive the same
+// code from each collective call, and no acknowledged pair is lost. The same is tested with
+// checkpoints, restarts, the destruction of databases, and datasets.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ class Descriptors : public Parallel {
     Parallel::SetUp();
     if (QUIRE_ADDRESS_SANITIZER) GTEST_SKIP() << "a sanitizer takes a pipe to look at an object";
   }
-  // Whether the call ended well. Expects that all ranks heard the same of it.
+  // Returns whether the call succeeded. Expects that all ranks received the same code.
   bool Agreed(const char* call, const Status& status) {
     const int mine = static_cast<int>(status.code());
     std::vector<int> codes(static_cast<size_t>(size_));

@@ -50,7 +50,7 @@ class Blocking : public Parallel {
     DatabaseOptions options = Small();
     options.consistency = Consistency::kSequential;
     options.local_cache_bytes = 1 << 20;
-    options.group_size = 1;  // nobody reads another rank's memory
+    options.group_size = 1;  // no rank reads another rank's memory
     options.partitioner = BlocksAndAnswersTheFirstLetter;
     db_ = NewDatabase(*context_, "db", options);
     ASSERT_NE(db_, nullptr);

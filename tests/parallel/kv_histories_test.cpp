@@ -44,7 +44,7 @@ std::vector<std::string> GatherTexts(const std::string& mine, int rank, int size
   return texts;
 }
 
-// What rank 0 found, told to all, so that all stop together.
+// Sends rank 0's finding to all ranks, so that all stop together.
 void ExpectNoProblem(std::string problem) {
   int length = static_cast<int>(problem.size());
   MPI_Bcast(&length, 1, MPI_INT, 0, MPI_COMM_WORLD);

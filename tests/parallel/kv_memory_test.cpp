@@ -1,4 +1,4 @@
-// What a rank holds in memory while far more than its limit is written.
+// The memory of a rank while far more than its limit is written.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -113,7 +113,7 @@ class MovingMemory : public Memory {
   }
 };
 
-// What all ranks have written the first one reads, and moves to itself.
+// The first rank reads the pairs of all ranks, and moves them to itself.
 TEST_P(MovingMemory, StaysWithinTheLimitWhileFarMoreGoesToFewerRanks) {
   if (QUIRE_ADDRESS_SANITIZER) GTEST_SKIP() << "a sanitizer's own memory is not Quire's";
   Fill();

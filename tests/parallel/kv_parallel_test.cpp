@@ -475,7 +475,7 @@ TEST_F(Parallel, HandlesMayEndWithoutClose) {
   EXPECT_CODE(db->Put("k", "v"), Code::kInvalidArgument);
 }
 
-// What it may not send it must not take from those who may.
+// A thread that may not send must not take messages from threads that may.
 TEST_F(Parallel, AThreadThatMayNotCallMpiChangesNothing) {
   int level = 0;
   MPI_Query_thread(&level);

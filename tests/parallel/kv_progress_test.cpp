@@ -1,5 +1,5 @@
-// What the threads of a rank do while its program does not call Quire: they sleep where there is
-// nothing to do, and answer other ranks where there is.
+// The threads of a rank while its program does not call Quire: they sleep if there is nothing to
+// do, and answer other ranks otherwise.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ TEST_F(Progress, RanksWithNothingToDoSleep) {
   double share = 1;
   for (int i = 0; i < kTries && share >= 0.05; ++i) {
     ASSERT_OK(context_->Barrier());
-    // Whoever left the barrier first may still be polling for the others.
+    // The rank that left the barrier first may still be polling for the others.
     std::this_thread::sleep_for(Seconds(0.2));
     const double before = CpuSeconds();
     std::this_thread::sleep_for(kRest);

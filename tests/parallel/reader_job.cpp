@@ -3,8 +3,8 @@
 //
 //   reader_job REPOSITORY TOLD ROUNDS
 //
-// Each round is put by all ranks, brought into tables, and told of in the file TOLD
-// (reader_pairs.h); then all ranks compact. Exit status: 0, or 4 where a call failed.
+// All ranks put each round, bring it into tables, and record it in the file TOLD (reader_pairs.h);
+// then all ranks compact. Exit status: 0, or 4 if a call failed.
 #include <mpi.h>
 
 #include <cstdio>

@@ -1,15 +1,15 @@
-// A process of its own, without MPI, that reads the database of reader_job.cpp until no job will
-// come any more.
+// A separate process, without MPI, that reads the database of reader_job.cpp until no further job
+// will come.
 //
 //   reader_program DATABASE TOLD
 //
-// It looks over and over, with a reader that it keeps and refreshes, and with new ones; by gets and
-// by walks in turn; now and then some time after the reader was refreshed. Each look must show of
-// every pair a state that was written, at least of the round that was in tables when the look
-// began, and never an older one than was seen before; where all is written, that is exactly the
-// last round. "Stale" is answered by Refresh. At its end it prints how often it looked, how often
-// beside pairs that were moving, and how often it was told that it was stale. Exit status: 0, or 3
-// where what it read is wrong, 4 where a call failed.
+// It looks again and again: with a reader that it keeps and refreshes, and with new ones; by gets
+// and by walks in turn; now and then some time after the reader was refreshed. Each look must show
+// for every pair a state that was written: at least that of the round that was in tables when the
+// look began, and never an older one than was seen before. When all is written, that is exactly the
+// last round. If a call reports "stale", the program calls Refresh. At its end it prints how often
+// it looked, how often beside pairs that were moving, and how often the reader was stale. Exit
+// status: 0; 3 if it read a wrong state; 4 if a call failed.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -38,7 +38,7 @@ constexpr int kLastLooks = 6;  // by either reader, in either way
 constexpr std::chrono::milliseconds kOldAfter(200);
 constexpr int kStaleMax = 10'000;  // one after the other
 
-// What one look showed, by pair; empty: absent.
+// The state of each pair in one look; empty if absent.
 using Look = std::vector<std::optional<std::string>>;
 
 class Program {
@@ -144,7 +144,7 @@ class Program {
     return iterator->status();
   }
 
-  // Where all of it is of rounds from `flushed` to `begun`, and of none older than seen before.
+  // Returns whether all of it is from rounds `flushed` to `begun`, and none older than seen before.
   bool Check(const Look& look, int flushed, int begun) {
     for (int i = 0; i < kReaderPairs; ++i) {
       const std::optional<std::string>& value = look[static_cast<size_t>(i)];

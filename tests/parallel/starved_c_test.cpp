@@ -1,5 +1,5 @@
-// The collective calls of the C interface where one rank of the job lacks memory for one
-// allocation: all ranks hear the same code, and the calls behind them match again.
+// The collective calls of the C interface if one rank of the job lacks memory for one allocation:
+// all ranks receive the same code, and later calls match again.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -42,7 +42,7 @@ class StarvedRank : public test::Parallel {
   static void Sweep(const char* name, const Call& call, const Restore& restore) {
     EXPECT_GT(SweepAny(name, call, restore), 0) << name << " took no memory";
   }
-  // Of a call that may need no memory. Returns how often it failed.
+  // Sweeps a call that may need no memory. Returns how often it failed.
   template <typename Call, typename Restore>
   static int SweepAny(const char* name, const Call& call, const Restore& restore) {
     const test::StarvedCalls calls = test::StarveLastRank(name, call, restore);

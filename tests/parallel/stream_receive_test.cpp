@@ -1,5 +1,5 @@
-// What MPI receives into objects whose changes are followed is in their next version, whichever way
-// the bytes came: eagerly, by rendezvous, from the neighbour's memory, one-sidedly.
+// If MPI receives into objects whose changes are tracked, the next version contains the bytes,
+// however they arrived: eagerly, by rendezvous, from the neighbour's memory, or one-sidedly.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

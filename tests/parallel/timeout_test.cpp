@@ -1,5 +1,5 @@
-// Ranks that come later than timeout_ms: the early ones hear of it in time, and what follows is
-// right or refused.
+// Ranks that come later than timeout_ms: the early ranks receive kTimedOut in time, and later calls
+// are right or refused.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

@@ -1,4 +1,4 @@
-// What every storage engine does.
+// Behaviour of every storage engine.
 #include <thread>
 
 #include "base/coding.h"

@@ -6,7 +6,7 @@ namespace {
 
 class OrderedEngine : public OnEngine {
  protected:
-  // Half of the keys in files, where the engine has such, and some deleted.
+  // Puts half of the keys into files, if the engine has files, and deletes some.
   void Fill() {
     for (const char* key : {"b", "d", "f", "h", "gone"}) ASSERT_OK(engine_->Put(key, key));
     ASSERT_OK(engine_->Flush());

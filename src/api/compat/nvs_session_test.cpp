@@ -1,4 +1,4 @@
-// Sessions of libnvs beside stores that are removed and written anew.
+// Sessions of libnvs beside stores that are removed and written again.
 #include "api/compat/nvs_session.h"
 
 #include <gtest/gtest.h>

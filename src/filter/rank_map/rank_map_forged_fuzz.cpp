@@ -60,7 +60,7 @@ void AskAll(const RankMap& map, Slice bytes) {
     QUIRE_CHECK(number < map.shard_count());
     const RankMap::Extent extent = map.shard(number);
     if (extent.offset > bytes.size() || extent.bytes > bytes.size() - extent.offset) continue;
-    // Of exactly the size: the sanitizer sees every step beyond it.
+    // Exactly this size: the sanitizer sees every access beyond it.
     const std::unique_ptr<char[]> copy(new char[extent.bytes]);
     if (extent.bytes > 0) std::memcpy(copy.get(), bytes.data() + extent.offset, extent.bytes);
     const Slice shard(copy.get(), extent.bytes);

@@ -42,7 +42,7 @@ void AskShard(uint8_t kind, int rank_bits, Slice shard) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using quire::Slice;
   using quire::filter::RankMap;
-  // Of exactly the size: the sanitizer sees every step beyond it.
+  // Exactly this size: the sanitizer sees every access beyond it.
   const std::unique_ptr<char[]> bytes(new char[size]);
   if (size > 0) std::memcpy(bytes.get(), data, size);
   const auto map = RankMap::Open(Slice(bytes.get(), size));

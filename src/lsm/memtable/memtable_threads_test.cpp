@@ -334,7 +334,7 @@ TEST(MemTable, ARecordForAnotherWriterNamesThatWritersLastRecord) {
   for (const bool mine : {false, true}) {
     Holder table;
     engine::Writer other;
-    std::thread([&] { Put(*table, "a", ""); }).join();  // makes it a second writer
+    std::thread([&] { Put(*table, "a", ""); }).join();  // no thread is the only writer
     const uint64_t own = Put(*table, "my first", "") - kBaseLsn;
     uint64_t first = 0;
     std::thread([&] {
