@@ -10,15 +10,15 @@
 namespace quire::log {
 namespace {
 
-// Checksums of what turns out to be no record may cost so many times the segment's bytes in all,
-// and in a small one so many bytes. Honest segments stay below 2 times; without a bound, crafted
-// ones would take the square.
+// Checksums of bytes that turn out to be no record may cost this many times the segment's bytes in
+// all, and in a small segment this many bytes. Honest segments stay below 2 times; without a bound,
+// crafted ones would cost the square.
 constexpr uint64_t kFutileFactorMax = 256;
 constexpr uint64_t kFutileBytes = uint64_t{1} << 30;
 
 constexpr uint64_t kAnyBytes = std::numeric_limits<uint64_t>::max();
-// Where so much was futile, only records of a page at most are looked for until one is found; after
-// as many such places, for good.
+// After a place with that many futile bytes, replay looks only for records of at most a page until
+// it finds one; after this many such places, it does so for good.
 constexpr uint64_t kUnclearRecordBytesMax = 4096;
 constexpr int kUnclearPlacesMax = 8;
 
@@ -109,8 +109,8 @@ class Replayer {
     return Status();
   }
 
-  // Looks for small records alone until one is found: those of other writers are found as well as
-  // may be in bounded time.
+  // Looks only for small records until one is found: records of other writers are found as well as
+  // possible in bounded time.
   void GoOnFrom(uint64_t at) {
     unclear_at_ = at;
     ++unclear_places_;
@@ -126,7 +126,7 @@ class Replayer {
     report_.hole_bytes += report_.torn_bytes;
   }
 
-  // A mark beyond the segment is none of ours.
+  // A mark beyond the segment is invalid.
   uint64_t Limit(uint64_t mark) const {
     return mark <= header_.capacity ? mark : kSegmentHeaderBytes;
   }
@@ -268,7 +268,7 @@ class Replayer {
   Status unreadable_;
   bool looking_ = false;  // for the end, handing over nothing
   bool goes_on_where_unclear_ = false;
-  uint64_t unclear_at_ = 0;  // the last place where too much looked like a record; 0: none
+  uint64_t unclear_at_ = 0;  // the last place at which too much looked like a record; 0: none
   int unclear_places_ = 0;
   uint64_t record_bytes_max_ = kAnyBytes;  // larger records are not looked at
   uint64_t torn_at_ = std::numeric_limits<uint64_t>::max();  // begin of the first hole that ends it
@@ -276,7 +276,7 @@ class Replayer {
   uint64_t complete_;
   uint64_t promised_;
   uint64_t reserved_;
-  uint64_t end_;  // behind it there is nothing
+  uint64_t end_;  // nothing is behind it
   uint64_t futile_bytes_max_;
   uint64_t futile_bytes_ = 0;
   uint64_t expected_ = kSegmentHeaderBytes;

@@ -41,9 +41,9 @@ void Relax() {
 #endif
 }
 
-// Waits for other threads' few instructions; gives the core away if one of them lost its own. One
-// that waits for a page of its value (a mapped file of the program on a slow device) takes longer:
-// then this thread sleeps.
+// Waits for a few instructions of other threads; yields the core if one of them lost its own. A
+// thread that waits for a page of its value (a mapped file of the program on a slow device) takes
+// longer: then this thread sleeps.
 template <typename Predicate>
 void SpinUntil(Predicate predicate) {
   for (int spins = 0; !predicate(); ++spins) {
@@ -196,7 +196,7 @@ void EncodeSegmentHeader(const SegmentHeader& header, char* page) {
 
 namespace {
 
-// Waits out a pause; the tail after it.
+// Waits until a pause ends, and returns the tail after it.
 uint64_t Unpaused(const SegmentTail& tail) {
   uint64_t word = 0;
   SpinUntil([&] {
@@ -362,7 +362,7 @@ void Segment::Recycle(const SegmentHeader& header) {
   }
 }
 
-// Pages that the dead process could not sync count as written.
+// Stores again, because pages that the dead process could not sync count as written.
 Status Segment::StoreFoundAgain(uint64_t begin, uint64_t end) {
   return found_ && begin < end ? map_->StoreAgain(begin, end - begin) : Status();
 }
@@ -373,8 +373,8 @@ Status Segment::SyncHeader() {
   return SyncOnce(kSegmentHeaderBytes);
 }
 
-// The system takes the pages of a sync that failed for written, and would say OK of them the next
-// time.
+// Syncs once. After a failed sync the system takes the pages for written, and would report success
+// the next time.
 Status Segment::SyncOnce(uint64_t end) {
   const Status synced = map_->Sync(0, end);
   if (synced.code() == Code::kIo) sync_failure_ = synced;

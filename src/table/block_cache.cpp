@@ -63,7 +63,7 @@ BlockCache::BlockCache(uint64_t capacity_bytes)
 BlockCache::~BlockCache() {
   Retire(std::exchange(evicted_, Chain()));
   if (evicted_.first == nullptr || !base::EpochMaySynchronize()) return;
-  // There is no memory to say that they go: waits for those who may still be looking.
+  // There is no memory to retire the blocks: waits for readers that may still be looking.
   base::EpochSynchronize();
   CachedBlock::DropChain(evicted_.first, pool_.get());
 }
@@ -158,7 +158,7 @@ void BlockCache::SubtractCharge(uint64_t bytes) {
                        std::memory_order_relaxed);
 }
 
-// Takes out those that must go for `room` bytes to fit; at most blocks_bytes_max_ are asked for.
+// Evicts blocks until `room` bytes fit; `room` is at most blocks_bytes_max_.
 void BlockCache::EvictLocked(uint64_t room) {
   // After one full turn even blocks that readers touch all the time must go: the bound comes first.
   uint64_t second_chances = ring_.count();
@@ -180,14 +180,14 @@ void BlockCache::EvictLocked(uint64_t room) {
     evictions_.store(evictions_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
 }
 
-// Empty until it is worth the while.
+// Returns the evicted blocks if they are worth retiring; otherwise nothing.
 BlockCache::Chain BlockCache::TakeEvictedLocked() {
   if (evicted_.count < kEvictedCountMax && evicted_.bytes < kEvictedBytesMax) return Chain();
   return std::exchange(evicted_, Chain());
 }
 
-// Gives the cache's references back once no reader can still be looking. Without memory for that
-// they go with the next ones.
+// Releases the cache's references when no reader can still be looking. If there is no memory for
+// this, the blocks are retired with the next ones.
 void BlockCache::Retire(const Chain& chain) {
   if (chain.first == nullptr) return;
   std::list<base::EpochRetired> retired;

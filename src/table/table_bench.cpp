@@ -1,4 +1,4 @@
-// What one table costs on one core: building, lookups that hit and miss, seeks, walks.
+// Measures one table on one core: building, lookups that hit and miss, seeks, walks.
 //
 //   quire_table_bench [--count N] [--value-bytes N] [--directory D] [--cache-bytes N]
 //                     [--block-bytes N] [--search tagged|binary] [--compression none|lz4|zstd]

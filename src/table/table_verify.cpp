@@ -126,8 +126,8 @@ class Verifier {
   uint64_t last_lsn_ = 0;
 };
 
-// Adds what `block` held. Blocks that follow each other make one range, also if between them lie
-// whole ones that have nothing but versions of the key with which the range ends.
+// Adds the range of `block`. Damaged blocks that follow each other make one range, even if there
+// are whole blocks between them that contain only versions of the key with which the range ends.
 void AddLost(const TableIndex& index, uint64_t block, std::vector<LostRange>* lost) {
   const Slice before = block > 0 ? index.separator(block - 1) : Slice();
   if (lost->empty() || lost->back().up_to != before) {

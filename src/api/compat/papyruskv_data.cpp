@@ -12,7 +12,7 @@
 namespace quire::compat {
 namespace {
 
-// What a position stands for: positions are a hint, and the key alone finds a pair in two steps.
+// The handle of every position: positions are a hint, and the key alone finds a pair in two steps.
 char found_somewhere;
 
 Status CheckKey(const char* key) {

@@ -84,7 +84,7 @@ class Layer {
     return Equation(key.hash, key.position, number_, block_count_);
   }
 
-  // Whether there is a place; which, in rows_.
+  // Returns whether there is a place for the key; `*place` is its row in rows_.
   bool Insert(const Key& key, size_t* place) {
     const Equation equation = EquationOf(key);
     Row row{equation.coefficients, key.rank};

@@ -29,8 +29,8 @@ Status GenerationChain::TakeOver(const GenerationChain& former) {
   return Status();
 }
 
-// Of all generations, the former chain goes on with what it saw of each: what one of them hides in
-// an older one, and what of it has moved to a newer one, are of one moment.
+// Continues with the former chain's state of a generation, for all generations: the keys that one
+// hides in an older one, and those that have moved from it to a newer one, must be of one moment.
 Status GenerationChain::TakePart(Slot& from, Slot* to) {
   std::shared_ptr<engine::StoredPart> part;
   {

@@ -47,7 +47,7 @@ Status MakeDirectory(const runtime::ContextState& context, LockedDatabase* locke
   });
 }
 
-// Makes none: it may be being removed at this moment.
+// Does not create the directory, which may be being removed at this moment.
 Status FindDirectory(const runtime::ContextState& context, LockedDatabase* locked) {
   Status found = context.fs->CheckDirectory(locked->directory);
   if (found.ok() && context.rank() == 0) found = LockAndRead(*context.fs, locked);

@@ -14,7 +14,7 @@
 namespace quire::kv {
 namespace {
 
-// The number behind `prefix`, where `name` is nothing but these.
+// Returns the number behind `prefix` if `name` consists of these two alone.
 std::optional<uint32_t> NumberIn(const std::string& name, const std::string& prefix) {
   if (name.rfind(prefix, 0) != 0) return std::nullopt;
   uint32_t number = 0;
@@ -24,7 +24,7 @@ std::optional<uint32_t> NumberIn(const std::string& name, const std::string& pre
   return number;
 }
 
-// The subdirectories `prefix`<number>, by number. No directory: none.
+// Returns the subdirectories `prefix`<number>, by number; none if there is no directory.
 Result<std::vector<std::pair<uint32_t, std::string>>> Numbered(io::FileSystem& fs,
                                                                const std::string& directory,
                                                                const std::string& prefix) {
@@ -40,7 +40,8 @@ Result<std::vector<std::pair<uint32_t, std::string>>> Numbered(io::FileSystem& f
   return found;
 }
 
-// The number behind `prefix` at the beginning of `name`, and a dot, which are taken off.
+// Removes `prefix`, a number and a dot from the beginning of `name`; returns false if it does not
+// begin so.
 bool TakeNumber(std::string* name, const std::string& prefix) {
   const size_t dot = name->find('.');
   if (dot == std::string::npos || !NumberIn(name->substr(0, dot), prefix)) return false;
@@ -86,7 +87,7 @@ Status LookForForeign(io::FileSystem& fs, const std::string& directory,
   return Status();
 }
 
-// Removes all of it at once. True where something was removed.
+// Removes the whole share at once. Returns true if something was removed.
 Result<bool> RemoveShare(io::FileSystem& fs, const PartInventory& inventory,
                          const std::vector<uint64_t>& digests, int rank) {
   ShareRemoval removal(fs, inventory, digests, rank);

@@ -48,7 +48,7 @@ void FileGroupReader::OutOfSight(int owner, Member* member) {
                 ", are not seen here, though it is of this storage group: it is asked for values");
 }
 
-// What is at the place. kNotFound: nothing. kBusy: it cannot be read.
+// Opens the part at the owner's place. kNotFound: there is none. kBusy: it cannot be read.
 Status FileGroupReader::Open(int owner, Member* member) {
   auto opened = PartsOnDisk().Open(
       *options_.fs, PartDirectory(options_.directory, options_.generation, owner), options_.reader);
@@ -61,7 +61,7 @@ Status FileGroupReader::Open(int owner, Member* member) {
   return Status();
 }
 
-// kBusy: not to be had.
+// Returns kBusy if there is no reader for these tables.
 Result<std::shared_ptr<engine::StoredPart>> FileGroupReader::ReaderAt(int owner, Member* member,
                                                                       const NamedTables& tables) {
   const std::lock_guard<std::mutex> lock(member->mutex);

@@ -11,7 +11,7 @@
 namespace quire::kv {
 namespace {
 
-// What is set aside for a generation goes by its ranks, and a descriptor may say anything.
+// Memory for a generation is proportional to its ranks, and a descriptor may contain any number.
 constexpr uint64_t kRankCountMax = 1 << 22;
 constexpr uint64_t kDescriptorBytesMax = 64 * 1024;
 constexpr uint64_t kLastLineBytes = 64;  // or more

@@ -1,4 +1,4 @@
-// What one rank's database costs, by itself.
+// Measures one rank's database by itself.
 //
 //   quire_lsm_bench [--count N] [--value-bytes N] [--directory D] [--background N] [--threads N]
 //                   [--log off|on|sync] [--cache-bytes N] [--ops a,b,...]

@@ -9,12 +9,12 @@ namespace {
 
 // A merge goes on for a byte after so many bytes that were flushed.
 constexpr uint64_t kFlushedPerMergedByte = 4;
-// A merge that found no room is tried again when this share of its bytes has become free. Also
-// after so many flushes: the free space of a quota is not known.
+// A merge that found no room is retried when this share of its bytes has become free; also after
+// this many flushes, because the free space of a quota is unknown.
 constexpr uint64_t kRoomShare = 16;
 constexpr int kFlushesPerTry = 64;
-// A merge for which another database waits takes less than so many times what the trigger has from
-// flushes.
+// A merge for which another database waits takes at most this many times the bytes of the trigger's
+// number of MemTables.
 constexpr uint64_t kTriggersPerShortMerge = 2;
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace quire::lsm {
 namespace {
 
-// Tombstones of ranges that hold nothing are no tombstones.
+// Returns the tombstones, without those of empty ranges.
 std::vector<table::RangeTombstone> RealTombstones(const SortedView& view) {
   std::vector<table::RangeTombstone> tombstones = view.RangeTombstones();
   std::erase_if(tombstones, [](const table::RangeTombstone& tombstone) {

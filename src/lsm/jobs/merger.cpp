@@ -59,7 +59,8 @@ void Merger::EndMerge(CompactionSchedule::Merge& merge, const Status& status) {
   parts_.jobs.ScheduleDueLocked();
 }
 
-// Does the merge that is due, if one is. One that is not of any size is within another merge.
+// Does the merge that is due, if any. A merge with another size than kAny runs inside another
+// merge.
 bool Merger::CompactOnce(Size size) {
   const int depth = size == Size::kAny ? 0 : 1;
   CompactionSchedule::Merge merge(parts_.compactions);
@@ -92,9 +93,9 @@ bool Merger::RunMerge(CompactionSchedule::Merge& merge, int depth) {
   return status.ok();
 }
 
-// Does what cannot wait for the end of a merge, for there may be but one thread, which other
-// databases and datasets use, too. `merged_bytes`: since the last time. True: the merge is to be
-// given up.
+// Does work that cannot wait for the end of a merge, because there may be only one thread, which
+// other databases and datasets use, too. `merged_bytes` counts from the last call. Returns true if
+// the merge must be given up.
 bool Merger::Interrupted(int depth, uint64_t merged_bytes) {
   bool flush = false;
   bool merge = false;

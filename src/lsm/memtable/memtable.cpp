@@ -190,7 +190,7 @@ uint64_t MemTable::ReserveSealed(uint64_t size) {
   }
 }
 
-// False: there is none, and no writer will get it here.
+// Returns false if there is no room, and no writer will get any here.
 bool MemTable::TakeRoom(uint64_t size) {
   const Status grown = GrowRoom(size);
   if (grown.ok()) return true;
@@ -199,7 +199,7 @@ bool MemTable::TakeRoom(uint64_t size) {
   return false;
 }
 
-// False: there is no room for so much.
+// Returns false if there is no room for this many bytes.
 bool MemTable::MoveMark(uint64_t size) {
   const uint64_t end = log::kSegmentHeaderBytes + data_bytes() + size;
   if (end > stored_->room()) return false;
@@ -207,7 +207,7 @@ bool MemTable::MoveMark(uint64_t size) {
   return true;
 }
 
-// The mark lies behind `end`, which is within the room.
+// Raises the mark to a place behind `end`, which is within the room.
 void MemTable::RaiseMark(uint64_t end) {
   if (end <= reserved_mark_.load(std::memory_order_acquire)) return;
   const std::lock_guard<std::mutex> lock(room_mutex_);
@@ -276,8 +276,8 @@ bool MemTable::TakeKeys(uint64_t keys) {
   return false;
 }
 
-// The reservation is done with. A thread that writes alone also notes how far the log is complete;
-// where several write, the line of that note would be one more for them to meet in.
+// Finishes a reservation. A thread that is the only writer also notes how far the log is complete;
+// with several writers, the cache line of that note would be one more for which they compete.
 void MemTable::Finish(uint64_t offset, uint64_t size, uint64_t last) {
   engine::ThisWriter().LastIn(number_) = {number_, last};
   log::SegmentTail::Stripe& stripe = index_->tail.OwnStripe();
@@ -347,7 +347,8 @@ uint64_t MemTable::LastFinished() const {
   return newest;
 }
 
-// Seals a piece: if the writer dies from here on, a replay steps over it as a whole. Its seal.
+// Seals a piece, and returns its seal: if the writer dies from here on, a replay skips the whole
+// piece.
 uint64_t MemTable::MarkBegun(uint64_t offset, uint64_t size) {
   const uint64_t seal = log::BegunSeal(size, generation_, offset);
   if (seal != 0) log::EncodeBegun(data_ + offset, size, seal);
@@ -392,7 +393,8 @@ uint64_t MemTable::WriteRecords(uint64_t offset, uint64_t end,
   return last;
 }
 
-// Indexes the records of a batch, the first of which lies at `offset`; how many keys were new.
+// Indexes the records of a batch, the first of which is at `offset`. Returns how many keys were
+// new.
 uint64_t MemTable::LinkRecords(uint64_t offset, const std::vector<engine::WriteOp>& ops) {
   uint64_t new_keys = 0;
   uint64_t hashes[kLinkAhead];
@@ -415,7 +417,7 @@ uint64_t MemTable::LinkRecords(uint64_t offset, const std::vector<engine::WriteO
   return new_keys;
 }
 
-// Hangs the record at `offset` into the index; true where its key had no slot yet.
+// Adds the record at `offset` to the index; returns true if its key had no slot yet.
 bool MemTable::LinkKey(uint64_t offset, Slice key, uint64_t hash) {
   const uint32_t mine = Units(offset);
   for (uint64_t probe = 0;; ++probe) {

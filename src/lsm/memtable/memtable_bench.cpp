@@ -1,5 +1,5 @@
-// What one MemTable costs: adds, overwrites, gets that hit and miss, ordered views, by one thread
-// and by two; and gets by a neighbour, from the memory of a database.
+// Measures one MemTable: adds, overwrites, gets that hit and miss, ordered views, by one thread and
+// by two; and gets by a neighbour, from the memory of a database.
 //
 //   quire_memtable_bench [--count N] [--key-bytes N] [--value-bytes N] [--directory D] [--decimal]
 //
@@ -159,7 +159,7 @@ struct Memory {
   uint64_t generation = 0;
 };
 
-// What something took, on the wall and of the processors.
+// The time of a measurement: by the clock on the wall, and of the processors.
 struct Time {
   uint64_t wall_ns;
   uint64_t cpu_ns;
@@ -171,7 +171,7 @@ uint64_t CpuNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// What `threads` threads take for `work(first, last)` over parts of [0, count).
+// Returns the time of `threads` threads for `work(first, last)` over parts of [0, count).
 Time Measure(int threads, uint64_t count, const std::function<void(uint64_t, uint64_t)>& work) {
   const uint64_t begin = io::RealClock().NowNs();
   const uint64_t cpu_begin = CpuNs();

@@ -25,7 +25,8 @@ uint64_t NewGeneration() {
 constexpr size_t kPinnedOutsideMax = 8;
 
 // An iterator pins the MemTables that exist when it is made: the pool, and fewer than the maximum
-// above outside of it. Whatever iterators pin, writers still get as many as the pool has.
+// above outside of it. Writers still get as many MemTables as the pool has, regardless of
+// iterators.
 size_t OutsideMax(size_t pool_slots) {
   return kPinnedOutsideMax + pool_slots;
 }

@@ -26,7 +26,7 @@ bool IsZero(Slice bytes) {
          (bytes[0] == '\0' && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
-// Copies a file of any size. What it has not used stays a hole.
+// Copies a file of any size. Unused parts stay holes.
 Status CopyContents(const io::File& from, io::File& to) {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t size, from.Size());
   QUIRE_RETURN_IF_ERROR(to.Truncate(0));

@@ -82,10 +82,10 @@ SegmentUses VersionSet::UsesOf(const std::vector<std::shared_ptr<const Run>>& ru
   return uses;
 }
 
-// Looks what became of the value segments since the last time.
+// Checks the state of the value segments, which may have changed since the last time.
 void VersionSet::LookAtSegments() {
   const std::vector<ValueSegmentInfo> segments = values_->Segments();
-  // First who is past the grace period, then where the MemTables stand.
+  // First the segments past the grace period, then the state of the MemTables.
   const std::set<uint64_t> graced = segments_.Graced();
   base::SyncPoint("lsm.observe.graced");
   MemoryState memory;
@@ -104,7 +104,8 @@ void VersionSet::LookAtSegments() {
   }
 }
 
-// Headers of the log segments that stay, durable: from then on the manifest can demand them.
+// Makes the headers of the log segments that stay durable: from then on the manifest can demand
+// them.
 Status VersionSet::SyncLiveHeaders(const std::shared_ptr<PooledMemTable>& flushed) {
   std::vector<std::shared_ptr<PooledMemTable>> live;
   {
