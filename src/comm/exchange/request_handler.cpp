@@ -128,7 +128,7 @@ void RequestHandler::HandleRequest(Peer& peer, uint32_t channel, uint64_t call, 
     return KeepUnserved(peer, channel, call, payload);
   }
   const uint32_t order = services_.OrderOf(channel);
-  std::list<UnfinishedMessage> place;  // taken before the request begins: filling it is free
+  std::list<UnfinishedMessage> place;  // made before the request begins, stored without memory
   if (order != 0) {
     place = PlaceForUnfinished(peer);
     place.front() = {{MessageKind::kRequest, channel, call, {}}, order, nullptr};

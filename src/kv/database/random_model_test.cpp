@@ -689,7 +689,7 @@ class Jobs {
   bool in_place_ = false;
   Model model_;
   Checkpoints checkpoints_;
-  uint64_t newest_ = 0;  // the newest checkpoint's number, whether or not a call reported it
+  uint64_t newest_ = 0;          // the newest checkpoint's number, reported by a call or not
   uint64_t unacknowledged_ = 0;  // the checkpoint whose end no call reported; 0 if none
 };
 
