@@ -23,6 +23,7 @@ FOLDERS = ["include", "src", "tools", "bench", "examples", "tests"]
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 ROOM_FILES_MAX = 32  # product files in a folder under src/
+CLASS_FUNCTIONS_MAX, CLASS_VARIABLES_MAX = 60, 30
 COMPLEXITY_MAX = 15
 PARAMETERS_MAX = 6
 COLUMNS_MAX = 100
@@ -155,6 +156,17 @@ SYSTEM_NAME = re.compile("|".join(f"({name})" for name in SYSTEM_NAMES))
 def is_product(relative):
     """What users run: the library and the tools, without the tests beside them."""
     return is_library(relative) or (relative.startswith("tools/") and is_library("src/" + relative))
+
+
+def check_classes(relative, text, found):
+    """No class knows everything."""
+    outer, code = cpp_scan.scan(text)
+    for scope in cpp_scan.types(outer):
+        functions, variables = cpp_scan.members(code, scope)
+        if functions > CLASS_FUNCTIONS_MAX or variables > CLASS_VARIABLES_MAX:
+            found.add("class_members", f"{relative}:{scope.first_line}",
+                      f"{scope.name} has {functions} functions and {variables} variables, at most "
+                      f"{CLASS_FUNCTIONS_MAX} and {CLASS_VARIABLES_MAX}")
 
 
 def check_thread_starts(relative, text, found):
@@ -356,6 +368,8 @@ def check_file(root, path, found):
     if path.suffix not in (".h", ".cpp", ".c", ".inc"):
         return
     check_functions(relative, text, found)
+    if is_product(relative):
+        check_classes(relative, text, found)
     check_expects(relative, text, found)
     check_test_names(relative, text, found)
     check_calls(relative, text, found)
@@ -491,6 +505,7 @@ def self_test():
         "shell_trap": ("tests/t.sh", "#!/usr/bin/env bash\nset -euo pipefail\nfalse\n"),
         "file_lines": ("src/kv/b.cpp", "int a;\n" * 801),
         "function_lines": ("src/kv/b.cpp", "int F() {\n" + "  x();\n" * 70 + "}\n"),
+        "class_members": ("src/kv/b.cpp", "class B {\n" + "  int F();\n" * 61 + "};\n"),
         "parameters": ("src/kv/b.cpp", "int F(int a, int b, int c, int d, int e, int f, M<int, int> g) {\n}\n"),
         "complexity": ("src/kv/b.cpp", "int F() {\n" + "  if (a && b) c();\n" * 8 + "}\n"),
         "columns": ("src/kv/b.cpp", "// " + "x" * 100 + "\n"),

@@ -178,6 +178,40 @@ def functions(scope):
             yield from functions(child)
 
 
+def types(scope):
+    """The classes and structs in a scope, those within others, too."""
+    for child in scope.children:
+        if child.kind == "type" and not re.match(r"\s*(typedef\s+)?(enum|union)\b", child.head):
+            yield child
+        yield from types(child)
+
+
+NO_MEMBER = re.compile(r"(using|friend|static_assert|typedef|enum|class|struct)\b")
+TEMPLATE_ARGUMENTS = re.compile(r"<[^<>]*>")
+
+
+def members(code, scope):
+    """How many functions and how many variables a class declares, without those of other classes
+    within it."""
+    text = list(code[scope.body_start:scope.body_end])
+    for child in scope.children:  # a function's head ends where its body does, as a declaration
+        first, last = child.body_start - 1 - scope.body_start, child.body_end - scope.body_start
+        text[first:last + 1] = " " * (last - first) + (";" if child.kind == "function" else " ")
+    function_count, variable_count = 0, 0
+    for declaration in "".join(text).split(";"):
+        declaration = re.sub(r"\b(public|private|protected)\s*:(?!:)", " ", declaration).strip()
+        if not declaration or NO_MEMBER.match(declaration):
+            continue
+        head = re.split(r"[={]", declaration)[0]
+        while TEMPLATE_ARGUMENTS.search(head):
+            head = TEMPLATE_ARGUMENTS.sub("", head)
+        if "(" in head or "operator" in declaration:
+            function_count += 1
+        else:
+            variable_count += 1
+    return function_count, variable_count
+
+
 DECISION = re.compile(r"\b(?:if|for|while|switch|catch)\b|&&|\|\||\?")
 
 
