@@ -54,7 +54,7 @@ TAKES_DESCRIPTOR = re.compile(r"\bFileDescriptor(\s+\w+)?\((static_cast<int>\()?
 OWNS_DESCRIPTORS = "src/io/files/descriptor.cpp"
 # Outside src/io, and why.
 ALLOWED_SYSTEM = {
-    "src/base/epoch.cpp": {"syscall": "membarrier: makes readers' fences free; no data, no clock"},
+    "src/base/threads/epoch.cpp": {"syscall": "membarrier: makes readers' fences free; no data, no clock"},
 }
 PRINTS = re.compile(r"(?<![\w.>])(?:std::)?(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror)\s*\(|"
                     r"std::(?:cout|cerr|clog)\b")
@@ -64,10 +64,10 @@ THREAD_STARTS = re.compile(r"std::(?:j?thread\s*(?:\w+\s*)?[({]|async\s*\()|"
                            r"std::jthread|\bthreads?\w*(?:\.|->)emplace\w*\(|"
                            r"(?<![\w.>])(?:pthread_create|thrd_create)\s*\(")
 # The simulated job's ranks are threads of the program, in tests alone.
-MAY_START_THREADS = {"src/base/thread.cpp", "src/comm/sim/sim_transport.cpp"}
+MAY_START_THREADS = {"src/base/threads/thread.cpp", "src/comm/sim/sim_transport.cpp"}
 ASSERTS = re.compile(r"(?<![\w.>:])assert\s*\(")
 # QUIRE_CHECK says what is broken and ends the process: an invariant of ours does not hold.
-MAY_STOP = {"src/base/check.cpp"}
+MAY_STOP = {"src/base/core/check.cpp"}
 # On standard error, where a variable of the environment asks for it.
 MAY_PRINT = {"src/api/log_level.cpp"}
 UNFINISHED = re.compile(
@@ -553,7 +553,7 @@ def self_test():
     starts = rules_broken({"src/kv/b.cpp": "void F() {\n  std::thread a(G);\n"
                                            "  threads_.emplace_back(G);\n"
                                            "  pthread_create(&t, 0, g, 0);\n  std::async(G);\n}\n",
-                           "src/base/thread.cpp": "void F() {\n  std::thread a(G);\n}\n"})
+                           "src/base/threads/thread.cpp": "void F() {\n  std::thread a(G);\n}\n"})
     if len(starts.get("thread_start", [])) != 4:
         failures.append(f"starts of threads not counted: {starts}")
     tests = ("TEST(A, AReaderIsToldSo) {\n}\nTYPED_TEST(A, IsMadeAnewOnce) {\n}\n"

@@ -1,7 +1,7 @@
 // Quire's own storage, as the parallel database uses it.
 #include <string>
 
-#include "base/executor.h"
+#include "base/threads/executor.h"
 #include "engines/engine.h"
 #include "io/files/file_system.h"
 #include "lsm/db/db.h"

@@ -7,8 +7,8 @@
 
 #include "api/handles.h"
 #include "api/open_context.h"
-#include "base/out_of_memory.h"
-#include "base/program_call.h"
+#include "base/core/out_of_memory.h"
+#include "base/core/program_call.h"
 #include "kv/database/together.h"
 #include "quire/log.h"
 #include "quire/option_table.h"

@@ -6,7 +6,7 @@
 #include "api/handles.h"
 #include "api/key_arrays.h"
 #include "api/value_forms.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 
 using quire::Database;
 using quire::Result;

@@ -7,7 +7,7 @@
 #include "api/dataset_handles.h"
 #include "api/handles.h"
 #include "api/key_arrays.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "kv/database/together.h"
 
 using quire::Code;

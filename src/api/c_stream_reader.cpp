@@ -9,7 +9,7 @@
 #include "api/handles.h"
 #include "api/malloc_place.h"
 #include "api/stream_forms.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "quire/quire_stream.h"
 
 using quire::Slice;

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "base/forked_child.h"
+#include "base/threads/forked_child.h"
 #include "quire/dataset.h"
 #include "quire/quire_dataset.h"
 

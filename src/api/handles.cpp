@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/out_of_memory.h"
-#include "base/printable.h"
+#include "base/core/out_of_memory.h"
+#include "base/text/printable.h"
 
 namespace quire::api {
 namespace {

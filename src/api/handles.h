@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/forked_child.h"
-#include "base/program_call.h"
+#include "base/core/program_call.h"
+#include "base/threads/forked_child.h"
 #include "quire/database.h"
 #include "quire/dataset.h"
 #include "quire/quire.h"

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string>
 
-#include "base/log_sink.h"
+#include "base/core/log_sink.h"
 #include "io/files/machine.h"
 
 namespace quire::api {

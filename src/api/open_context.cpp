@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "api/log_level.h"
-#include "base/check.h"
-#include "base/out_of_memory.h"
-#include "base/program_call.h"
+#include "base/core/check.h"
+#include "base/core/out_of_memory.h"
+#include "base/core/program_call.h"
 #include "comm/mpi/transport_factory.h"
 #include "comm/transport/transport.h"
 #include "kv/database/context.h"

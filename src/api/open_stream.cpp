@@ -4,7 +4,7 @@
 
 #include "api/log_level.h"
 #include "api/own_reader.h"
-#include "base/program_call.h"
+#include "base/core/program_call.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "quire/option_table.h"

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/forked_child.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/forked_child.h"
 
 namespace quire::api {
 namespace {

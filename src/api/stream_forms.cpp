@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "api/handles.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 
 namespace quire::api {
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/sim/sim_file_system.h"
 #include "quire/option_table.h"
 #include "stream/remote/remote_reader.h"

@@ -8,7 +8,7 @@
 
 #include "api/handles.h"
 #include "api/malloc_place.h"
-#include "base/own_buffer.h"
+#include "base/core/own_buffer.h"
 
 namespace quire::api {
 

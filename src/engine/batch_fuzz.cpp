@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "engine/write_batch.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/executor.h"
+#include "base/threads/executor.h"
 #include "engine/backing_store.h"
 #include "engine/iterator.h"
 #include "engine/storage_engine.h"

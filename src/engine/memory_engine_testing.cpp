@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "log/record.h"
 
 namespace quire::engine {

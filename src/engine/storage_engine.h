@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "base/hashed_key.h"
+#include "base/hash/hashed_key.h"
 #include "engine/iterator.h"
 #include "engine/write_batch.h"
 #include "quire/buffer_allocator.h"

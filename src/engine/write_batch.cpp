@@ -1,6 +1,6 @@
 #include "engine/write_batch.h"
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 
 namespace quire::engine {
 namespace {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <string>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "io/sim/sim_file_system.h"
 #include "log/record.h"
 #include "log/segment.h"

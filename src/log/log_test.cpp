@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/coding.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/text/coding.h"
 #include "io/sim/sim_file_system.h"
 #include "log/record.h"
 #include "log/segment.h"

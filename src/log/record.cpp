@@ -4,9 +4,9 @@
 #include <cstring>
 #include <string>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "io/memory/streaming_stores.h"
 
 namespace quire::log {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "log/segment.h"
 
 namespace quire::log {

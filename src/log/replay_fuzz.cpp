@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "log/record.h"
 #include "log/segment.h"
 

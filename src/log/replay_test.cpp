@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/coding.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/text/coding.h"
 #include "log/record.h"
 #include "log/segment.h"
 #include "log/segment_testing.h"

@@ -5,9 +5,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "io/files/machine.h"
 
 namespace quire::log {

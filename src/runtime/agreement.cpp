@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/coding.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
+#include "base/text/coding.h"
 
 namespace quire::runtime {
 namespace {

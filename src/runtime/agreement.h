@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "comm/exchange/exchange.h"
 #include "quire/slice.h"
 #include "quire/status.h"

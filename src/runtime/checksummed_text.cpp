@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 
 namespace quire::runtime {
 namespace {

@@ -3,8 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "base/coding.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
+#include "base/text/coding.h"
 #include "io/files/machine.h"
 #include "quire/option_table.h"
 #include "runtime/agreement.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/executor.h"
+#include "base/threads/executor.h"
 #include "comm/exchange/exchange.h"
 #include "io/files/file_system.h"
 #include "io/paths/made_paths.h"

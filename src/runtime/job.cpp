@@ -4,10 +4,10 @@
 #include <new>
 #include <utility>
 
-#include "base/forked_child.h"
-#include "base/log_sink.h"
-#include "base/out_of_memory.h"
-#include "base/units.h"
+#include "base/core/log_sink.h"
+#include "base/core/out_of_memory.h"
+#include "base/text/units.h"
+#include "base/threads/forked_child.h"
 #include "runtime/job_message.h"
 
 namespace quire::runtime {

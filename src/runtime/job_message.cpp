@@ -4,8 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "base/coding.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
+#include "base/text/coding.h"
 #include "runtime/agreement.h"
 #include "runtime/job.h"
 

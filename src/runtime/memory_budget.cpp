@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "runtime/memory_plan.h"
 
 namespace quire::runtime {

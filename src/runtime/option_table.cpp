@@ -6,8 +6,8 @@
 #include <functional>
 #include <optional>
 
-#include "base/bytes_text.h"
-#include "base/units.h"
+#include "base/text/bytes_text.h"
+#include "base/text/units.h"
 #include "io/files/machine.h"
 #include "runtime/nearest_name.h"
 

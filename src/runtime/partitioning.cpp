@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/program_call.h"
+#include "base/core/program_call.h"
 
 namespace quire::runtime {
 namespace {

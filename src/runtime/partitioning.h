@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "quire/database.h"
 #include "quire/slice.h"
 #include "quire/status.h"

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::runtime::partitioning_test {

@@ -11,7 +11,7 @@
 #include <memory>
 #include <mutex>
 
-#include "base/executor.h"
+#include "base/threads/executor.h"
 #include "comm/exchange/exchange.h"
 
 namespace quire::runtime {

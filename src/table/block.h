@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "log/record.h"
 #include "quire/slice.h"
 

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "base/epoch.h"
+#include "base/threads/epoch.h"
 #include "table/table.h"
 
 namespace quire::table {

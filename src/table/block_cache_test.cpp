@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/epoch.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/threads/epoch.h"
 #include "table/table.h"
 
 namespace quire::table::block_cache_test {

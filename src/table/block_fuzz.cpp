@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "base/check.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
 #include "table/block.h"
 #include "table/compression.h"
 

@@ -3,7 +3,7 @@
 #include <lz4.h>
 #include <zstd.h>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 
 namespace quire::table {
 namespace {

@@ -1,6 +1,6 @@
 #include "table/format.h"
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 
 namespace quire::table {
 namespace {

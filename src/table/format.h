@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "io/files/file_system.h"
 #include "quire/slice.h"
 #include "quire/status.h"

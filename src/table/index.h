@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 #include "table/block_cache.h"

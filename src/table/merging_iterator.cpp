@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 
 namespace quire::table {
 

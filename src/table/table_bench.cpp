@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "base/epoch.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/threads/epoch.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "table/block_cache.h"

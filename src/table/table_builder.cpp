@@ -2,9 +2,9 @@
 #include <map>
 #include <utility>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "filter/bloom/bloom.h"
 #include "table/block.h"
 #include "table/block_builder.h"

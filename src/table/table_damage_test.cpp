@@ -5,8 +5,8 @@
 #include <map>
 #include <optional>
 
-#include "base/coding.h"
-#include "base/epoch.h"
+#include "base/text/coding.h"
+#include "base/threads/epoch.h"
 #include "table/format.h"
 #include "table/index.h"
 #include "table/table.h"

@@ -9,10 +9,10 @@
 #include <memory>
 #include <string>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/epoch.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
+#include "base/threads/epoch.h"
 #include "io/sim/sim_file_system.h"
 #include "table/format.h"
 #include "table/table.h"

@@ -1,6 +1,6 @@
 #include <optional>
 
-#include "base/epoch.h"
+#include "base/threads/epoch.h"
 #include "table/block_stream.h"
 #include "table/table_reader.h"
 

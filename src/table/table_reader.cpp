@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "base/coding.h"
-#include "base/epoch.h"
+#include "base/text/coding.h"
+#include "base/threads/epoch.h"
 #include "filter/bloom/bloom.h"
 #include "table/cache_line.h"
 

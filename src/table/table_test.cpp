@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "base/epoch.h"
+#include "base/threads/epoch.h"
 #include "io/paths/file_section.h"
 #include "table/format.h"
 #include "table/table_testing.h"

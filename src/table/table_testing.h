@@ -14,8 +14,8 @@
 #include <tuple>
 #include <vector>
 
-#include "base/hash.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/hash/hash.h"
 #include "io/sim/sim_file_system.h"
 #include "table/block_cache.h"
 #include "table/table.h"

@@ -2,9 +2,9 @@
 // what the properties, the tags and the filter say.
 #include <map>
 
-#include "base/coding.h"
-#include "base/epoch.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
+#include "base/threads/epoch.h"
 #include "filter/bloom/bloom.h"
 #include "table/block_stream.h"
 #include "table/table_reader.h"

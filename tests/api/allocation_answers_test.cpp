@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/sync_point.h"
 #include "comm/exchange/exchange.h"
 #include "comm/shm/shm_region.h"
 #include "comm/shm/shm_transport.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "child_process.h"
 #include "dataset/part/double_buffer.h"
 #include "dataset/part/files.h"

@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/epoch.h"
-#include "base/executor.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/epoch.h"
+#include "base/threads/executor.h"
 #include "failing_allocations.h"
 #include "lsm/db/db_test_support.h"
 #include "lsm/offline/reader.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "failing_allocations.h"
 #include "io/paths/forwarding.h"
 #include "stream/log/delta.h"

@@ -6,7 +6,7 @@
 #include <new>
 #include <string>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "child_process.h"
 #include "failing_allocations.h"
 #include "quire/quire.h"

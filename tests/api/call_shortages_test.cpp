@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "base/out_of_memory.h"
-#include "base/thread.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/thread.h"
 #include "tests/api/database_calls.h"
 #include "tests/api/every_call.h"
 #include "tests/api/failing_allocations.h"

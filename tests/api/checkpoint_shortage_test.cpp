@@ -11,11 +11,11 @@
 #include <string>
 #include <utility>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "child_process.h"
 #include "failing_allocations.h"
-#include "kv/persistence/checkpoint_files.h"
 #include "kv/database/sim_cluster_testing.h"
+#include "kv/persistence/checkpoint_files.h"
 #include "quire/database.h"
 
 namespace quire::kv {

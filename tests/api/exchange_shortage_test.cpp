@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "comm/exchange/exchange.h"
 #include "comm/sim/sim_network.h"
 #include "comm/transport/mailbox.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "child_process.h"
 #include "failing_allocations.h"
 #include "kv/database/sim_cluster_testing.h"

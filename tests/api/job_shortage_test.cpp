@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/log_sink.h"
-#include "base/out_of_memory.h"
+#include "base/core/log_sink.h"
+#include "base/core/out_of_memory.h"
 #include "child_process.h"
 #include "failing_allocations.h"
 #include "runtime/job.h"

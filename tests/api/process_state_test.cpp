@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/sanitizer.h"
+#include "base/core/sanitizer.h"
 #include "quire/database.h"
 #include "quire/dataset.h"
 #include "quire/reader.h"

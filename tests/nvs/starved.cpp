@@ -1,6 +1,6 @@
-// The calls of NVStream's interface where one allocation, descriptor or mapping fails, for the first,
-// the second, and so on: the call does its work or says that there was no memory; then the same
-// call works, and no version that was put is lost.
+// The calls of NVStream's interface while one allocation, descriptor or mapping fails, or all
+// allocations from one on: the call does its work or returns that there was no memory. Then the
+// same call works, and no version that was put is lost.
 #include <nvs/nvs.h>
 
 #include <cstdint>

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/sanitizer.h"
+#include "base/core/sanitizer.h"
 #include "quire/dataset.h"
 #include "tests/parallel/parallel_fixture.h"
 #include "tests/support/resource_limit.h"

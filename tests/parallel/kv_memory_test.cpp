@@ -6,7 +6,7 @@
 #include <thread>
 #include <tuple>
 
-#include "base/sanitizer.h"
+#include "base/core/sanitizer.h"
 #include "parallel_fixture.h"
 #include "quire/dataset.h"
 #include "tests/support/test_scale.h"

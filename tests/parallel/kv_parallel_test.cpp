@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "parallel_fixture.h"
 
 namespace quire::test {

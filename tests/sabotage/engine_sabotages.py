@@ -78,7 +78,7 @@ ENGINE_SABOTAGES = [
              "      QUIRE_RETURN_IF_ERROR(CheckCheckpoint(*options_.fs, generation));\n", "",
              "quire_kv_test", "RestartInPlace.Notices*"),
     Sabotage("merge-of-another", "a long merge keeps the merges of other databases waiting",
-             "src/base/executor.cpp", "constexpr int kLongJobsMax = 2;",
+             "src/base/threads/executor.cpp", "constexpr int kLongJobsMax = 2;",
              "constexpr int kLongJobsMax = 1;", "quire_base_test", "ThreadPool.RunsALongJob*"),
     Sabotage("merge-due-elsewhere", "flushes wait for a merge of all that has no thread",
              "src/lsm/jobs/compaction_schedule.cpp",

@@ -130,7 +130,7 @@ RANK_SABOTAGES = [
              'return Status(Code::kPeerFailed, left ? "the process left" : "the process died");',
              "quire_allocation_answers_test", "StarvedPoll.*"),
     Sabotage("log-line", "a line for the log that finds no memory ends the program",
-             "src/base/log_sink.cpp", """  try {
+             "src/base/core/log_sink.cpp", """  try {
     Log(level, std::string(text));
   } catch (...) {
     // The line is dropped.
@@ -226,16 +226,16 @@ RANK_SABOTAGES = [
              "begin(other, rank_count) < begin(rank, other_count)",
              RUNTIME, "Partitioning.KnowsWhichRanks*"),
     Sabotage("log-sink-throws", "what a log sink throws leaves the thread that logs",
-             "src/base/log_sink.cpp", "// Nobody is left to be told.", "throw;",
+             "src/base/core/log_sink.cpp", "// Nobody is left to be told.", "throw;",
              BASE, "ProgramCall.ALogSinkMayThrow"),
     Sabotage("status-escapes", "an error text reaches the terminal as others chose it",
-             "src/base/status.cpp", "base::Legible(*message_)", "*message_",
+             "src/base/core/status.cpp", "base::Legible(*message_)", "*message_",
              BASE, "Status.ShowsNoControl*"),
     Sabotage("log-escapes", "a line of the log is what others chose",
-             "src/base/log_sink.cpp", "(*current)(level, Legible(text));",
+             "src/base/core/log_sink.cpp", "(*current)(level, Legible(text));",
              "(*current)(level, text);", BASE, "LogSink.Receives*"),
     Sabotage("legible-c1", "control characters of two bytes are shown",
-             "src/base/printable.cpp", "character >= 0x7f && character < 0xa0",
+             "src/base/text/printable.cpp", "character >= 0x7f && character < 0xa0",
              "character == 0x7f", BASE, "Legible.KeepsTexts*"),
     Sabotage("checkpoint-unrecorded", "a directory whose name is a number is a checkpoint",
              "src/kv/persistence/checkpoint_files.cpp",
@@ -357,7 +357,7 @@ RANK_SABOTAGES = [
              "  next.version = Successor(change);\n  Version& version = *next.version;",
              "quire_allocation_db_test", "StarvedDb.*"),
     Sabotage("guard-half", "a guard that found no memory counts as held",
-             "src/base/epoch.cpp", "    state.slot = TakeSlot();",
+             "src/base/threads/epoch.cpp", "    state.slot = TakeSlot();",
              "    state.depth = 1;\n    state.slot = TakeSlot();",
              "quire_allocation_db_test", "StarvedGuard.*"),
     Sabotage("refresh-half", "a database's reader that could not refresh all parts moves on",
@@ -460,7 +460,8 @@ RANK_SABOTAGES = [
              "return MakeDatabase(opening);",
              KV, "Threads.ARefusedThread*"),
     Sabotage("signals-blocked", "threads of the library take the program's signals",
-             "src/base/thread.cpp", "const SignalsBlocked blocked;", "", KV, "Threads.AllBlock*"),
+             "src/base/threads/thread.cpp", "const SignalsBlocked blocked;", "", KV,
+             "Threads.AllBlock*"),
     Sabotage("asks-itself", "an owner that cannot read a value asks itself for it",
              "src/kv/database/read_path.cpp", "MustAsk(wanted.owner, near) ? remote_gets_",
              "near.code() == Code::kBusy ? remote_gets_", KV, "FailingDevice.AFailedRead*"),

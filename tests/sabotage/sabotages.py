@@ -453,10 +453,10 @@ SABOTAGES = [
     Sabotage("others-files", "files of others keep a destroyed database's name",
              "src/lsm/db/db.cpp", "RemoveOrSetAside(fs_, directory_)",
              "fs_.RemoveDirectory(directory_)", LSM, "DbTest.DestroyLeavesFiles*"),
-    Sabotage("epoch-late-guard", "what a late guard keeps is not waited for", "src/base/epoch.cpp",
+    Sabotage("epoch-late-guard", "what a late guard keeps is freed", "src/base/threads/epoch.cpp",
              "} while (AnyRetiredBefore(list, epoch));", "} while (false);", BASE,
              "Epoch.SynchronizingFreesAlso*"),
-    Sabotage("epoch-grace", "memory is freed that a reader still stands in", "src/base/epoch.cpp",
+    Sabotage("epoch-grace", "memory is freed that a reader uses", "src/base/threads/epoch.cpp",
              "while (end != list.objects.end() && end->epoch < oldest) ++end;",
              "end = list.objects.end();", BASE, "Epoch*"),
 

@@ -1,7 +1,7 @@
 // Behaviour of every storage engine.
 #include <thread>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "tests/scenarios/scenario.h"
 
 namespace quire::scenarios::all_test {

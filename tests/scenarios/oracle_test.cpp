@@ -1,6 +1,6 @@
 // Every engine against the one that is simple enough to be right by reading: the same operations,
 // drawn at random, on both, and the same answers.
-#include "base/random.h"
+#include "base/core/random.h"
 #include "engine/memory_engine_testing.h"
 #include "tests/scenarios/scenario.h"
 #include "tests/support/model_seeds.h"

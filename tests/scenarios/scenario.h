@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/executor.h"
+#include "base/threads/executor.h"
 #include "engine/engine_kind.h"
 #include "io/sim/sim_file_system.h"
 #include "tests/support/status_asserts.h"

@@ -14,8 +14,8 @@
 #include <string>
 #include <utility>
 
-#include "base/random.h"
-#include "base/sync_point.h"
+#include "base/core/random.h"
+#include "base/threads/sync_point.h"
 
 namespace quire::test {
 

@@ -13,8 +13,8 @@
 #include <memory>
 #include <string>
 
-#include "base/executor.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/threads/executor.h"
 #include "io/files/file_system.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "kv/protocol/descriptor.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "io/files/machine.h"
 #include "stream/remote/daemon_client.h"
 

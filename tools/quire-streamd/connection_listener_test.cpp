@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "io/files/machine.h"
 #include "stream/remote/daemon_client.h"
 #include "tests/support/status_asserts.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log_sink.h"
-#include "base/units.h"
+#include "base/core/log_sink.h"
+#include "base/text/units.h"
 #include "io/files/machine.h"
 
 namespace quire::streamd {

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/files/machine.h"
-#include "stream/remote/daemon_client.h"
 #include "stream/log/delta.h"
+#include "stream/remote/daemon_client.h"
 #include "stream/remote/remote_reader.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"

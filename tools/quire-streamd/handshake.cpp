@@ -6,8 +6,8 @@
 
 #include <utility>
 
-#include "base/check.h"
-#include "base/coding.h"
+#include "base/core/check.h"
+#include "base/text/coding.h"
 #include "io/files/machine.h"
 #include "io/paths/private_file.h"
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "stream/remote/request.h"
 #include "tools/quire-streamd/handshake.h"
 #include "tools/quire-streamd/tcp_frame.h"

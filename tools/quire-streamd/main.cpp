@@ -10,10 +10,10 @@
 #include <optional>
 #include <string>
 
-#include "base/bytes_text.h"
-#include "base/log_sink.h"
-#include "base/printable.h"
-#include "base/units.h"
+#include "base/core/log_sink.h"
+#include "base/text/bytes_text.h"
+#include "base/text/printable.h"
+#include "base/text/units.h"
 #include "io/files/descriptor.h"
 #include "io/files/machine.h"
 #include "io/paths/made_paths.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/log_sink.h"
-#include "base/units.h"
+#include "base/core/log_sink.h"
+#include "base/text/units.h"
 
 namespace quire::streamd {
 namespace {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
-#include "base/coding.h"
+#include "base/core/check.h"
+#include "base/text/coding.h"
 #include "io/files/machine.h"
 #include "tools/quire-streamd/daemon.h"
 #include "tools/quire-streamd/daemon_testing.h"

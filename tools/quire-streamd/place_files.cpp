@@ -1,6 +1,6 @@
 #include "tools/quire-streamd/place_files.h"
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "io/files/machine.h"
 #include "io/ipc/socket.h"
 #include "stream/remote/daemon_client.h"

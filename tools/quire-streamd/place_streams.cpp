@@ -2,7 +2,7 @@
 #include <memory>
 #include <string>
 
-#include "base/log_sink.h"
+#include "base/core/log_sink.h"
 #include "stream/store/local_reader.h"
 #include "stream/store/mirror.h"
 #include "stream/store/part.h"

@@ -1,6 +1,6 @@
 #include "tools/quire-streamd/rare_log.h"
 
-#include "base/log_sink.h"
+#include "base/core/log_sink.h"
 
 namespace quire::streamd {
 

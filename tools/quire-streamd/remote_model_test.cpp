@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/files/machine.h"
 #include "stream/remote/remote_reader.h"
 #include "stream/store/mirror.h"

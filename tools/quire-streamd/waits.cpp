@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "io/files/machine.h"
 
 namespace quire::streamd {

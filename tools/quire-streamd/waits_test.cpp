@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/files/machine.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"

@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/thread.h"
+#include "base/threads/thread.h"
 
 namespace quire::streamd {
 namespace {

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <semaphore>
 
-#include "base/thread.h"
+#include "base/threads/thread.h"
 
 namespace quire::streamd::workers_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <optional>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "io/files/machine.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "lsm/version/manifest.h"

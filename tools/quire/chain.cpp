@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "io/paths/sole_writer.h"
 #include "runtime/partitioning.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "io/files/machine.h"
 #include "tools/quire/catalog.h"
 #include "tools/quire/checkpoints.h"

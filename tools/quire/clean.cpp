@@ -1,7 +1,7 @@
 // quire clean: removes what dead processes of this user left behind.
 #include <iostream>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "io/files/machine.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "tools/quire/catalog.h"

@@ -1,7 +1,7 @@
 // quire dataset: shows what a simulation wrote epoch by epoch.
 #include <iostream>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "dataset/part/files.h"
 #include "io/files/machine.h"
 #include "io/files/posix_error.h"

@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "base/hash.h"
-#include "base/printable.h"
+#include "base/hash/hash.h"
+#include "base/text/printable.h"
 #include "lsm/offline/reader.h"
 #include "lsm/version/manifest.h"
 #include "runtime/partitioning.h"

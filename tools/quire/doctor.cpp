@@ -4,7 +4,7 @@
 #include <functional>
 #include <iostream>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "io/files/file_system.h"
 #include "io/files/file_system_type.h"
 #include "io/files/machine.h"

@@ -2,7 +2,7 @@
 #include <iostream>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "tools/quire/chain.h"
 #include "tools/quire/output.h"
 

@@ -2,7 +2,7 @@
 #include <iostream>
 #include <set>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "lsm/version/manifest.h"
 #include "tools/quire/catalog.h"
 #include "tools/quire/contents.h"

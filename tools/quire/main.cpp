@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "io/files/descriptor.h"
 #include "quire/version.h"
 #include "runtime/nearest_name.h"

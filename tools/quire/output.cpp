@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "io/files/posix_error.h"
 
 namespace quire::tool {

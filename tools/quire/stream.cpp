@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "stream/store/listing.h"

@@ -3,7 +3,7 @@
 #include <iostream>
 #include <memory>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "stream/store/local_reader.h"

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "api/compat/nvs_session.h"
-#include "base/fork_generation.h"
-#include "base/printable.h"
-#include "base/program_call.h"
-#include "base/units.h"
+#include "base/core/program_call.h"
+#include "base/text/printable.h"
+#include "base/text/units.h"
+#include "base/threads/fork_generation.h"
 #include "io/files/machine.h"
 
 namespace quire::compat {

@@ -8,7 +8,7 @@
 #include "api/compat/papyruskv_session.h"
 #include "api/log_level.h"
 #include "api/open_context.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "comm/mpi/mpi_world.h"
 #include "io/files/file_system.h"
 #include "kv/database/together.h"

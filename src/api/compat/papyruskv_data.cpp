@@ -7,7 +7,7 @@
 
 #include "api/compat/papyruskv_session.h"
 #include "api/malloc_place.h"
-#include "base/own_buffer.h"
+#include "base/core/own_buffer.h"
 
 namespace quire::compat {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "api/compat/papyruskv_names.h"
 #include "api/compat/papyruskv_session.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "kv/database/together.h"
 #include "runtime/context_state.h"
 

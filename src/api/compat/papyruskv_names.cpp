@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 
 namespace quire::compat {
 namespace {

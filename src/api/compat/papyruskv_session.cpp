@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log_sink.h"
-#include "base/out_of_memory.h"
+#include "base/core/log_sink.h"
+#include "base/core/out_of_memory.h"
 #include "kv/database/together.h"
 
 namespace quire::compat {

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "api/compat/papyruskv_settings.h"
-#include "base/forked_child.h"
-#include "base/program_call.h"
+#include "base/core/program_call.h"
+#include "base/threads/forked_child.h"
 #include "papyrus/kv.h"
 #include "quire/database.h"
 

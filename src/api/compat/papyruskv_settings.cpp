@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "io/files/machine.h"
 
 namespace quire::compat {

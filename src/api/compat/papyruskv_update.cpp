@@ -5,7 +5,7 @@
 #include <string>
 
 #include "api/compat/papyruskv_session.h"
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "kv/database/together.h"
 
 namespace quire::compat {

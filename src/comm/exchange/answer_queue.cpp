@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 
 namespace quire::comm {
 

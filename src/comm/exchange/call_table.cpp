@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log_sink.h"
+#include "base/core/log_sink.h"
 #include "comm/exchange/lost_answer.h"
 #include "comm/transport/in_service.h"
 

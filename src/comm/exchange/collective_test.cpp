@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "comm/exchange/exchange.h"
-#include "comm/transport/mailbox.h"
 #include "comm/sim/sim_transport.h"
+#include "comm/transport/mailbox.h"
 #include "tests/support/test_scale.h"
 
 namespace quire::comm::collective_test {

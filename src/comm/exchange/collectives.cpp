@@ -20,9 +20,9 @@
 #include <new>
 #include <utility>
 
-#include "base/coding.h"
-#include "base/out_of_memory.h"
-#include "base/units.h"
+#include "base/core/out_of_memory.h"
+#include "base/text/coding.h"
+#include "base/text/units.h"
 
 namespace quire::comm {
 

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "comm/exchange/exchange.h"
 #include "comm/mpi/transport_factory.h"
 #include "io/files/machine.h"

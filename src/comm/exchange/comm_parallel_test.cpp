@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
-#include "base/sanitizer.h"
+#include "base/core/random.h"
+#include "base/core/sanitizer.h"
 #include "comm/exchange/exchange.h"
 #include "comm/mpi/transport_factory.h"
 #include "io/files/machine.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "comm/exchange/exchange_impl.h"
 
 namespace quire::comm {

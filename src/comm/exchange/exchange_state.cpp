@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "comm/transport/in_service.h"
 
 namespace quire::comm {

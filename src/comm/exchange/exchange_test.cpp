@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/hash.h"
-#include "base/random.h"
-#include "base/thread.h"
+#include "base/core/random.h"
+#include "base/hash/hash.h"
+#include "base/threads/thread.h"
 #include "comm/sim/sim_transport.h"
 
 namespace quire::comm::exchange_test {

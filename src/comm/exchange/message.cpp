@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 
 namespace quire::comm {
 namespace {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
-#include "base/coding.h"
+#include "base/core/check.h"
+#include "base/text/coding.h"
 #include "comm/exchange/exchange.h"
 #include "comm/transport/frame.h"
 #include "comm/transport/ring.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/scope_exit.h"
+#include "base/core/scope_exit.h"
 
 namespace quire::comm {
 namespace {

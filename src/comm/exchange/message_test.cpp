@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "comm/mpi/transport_factory.h"
 #include "comm/transport/adaptive_spin.h"
 #include "comm/transport/backoff.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "comm/exchange/exchange.h"
 #include "comm/exchange/message.h"
 #include "comm/exchange/window_queue.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/thread.h"
-#include "base/units.h"
+#include "base/text/units.h"
+#include "base/threads/thread.h"
 
 namespace quire::comm {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 
 namespace quire::comm {
 namespace {

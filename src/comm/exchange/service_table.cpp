@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "comm/transport/in_service.h"
 
 namespace quire::comm {

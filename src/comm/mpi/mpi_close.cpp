@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "base/log_sink.h"
+#include "base/core/log_sink.h"
 #include "comm/mpi/mpi_transport.h"
 
 namespace quire::comm {

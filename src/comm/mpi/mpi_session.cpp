@@ -5,8 +5,8 @@
 #include <new>
 #include <utility>
 
-#include "base/log_sink.h"
-#include "base/units.h"
+#include "base/core/log_sink.h"
+#include "base/text/units.h"
 #include "comm/mpi/transport_factory.h"
 #include "comm/transport/backoff.h"
 #include "io/files/machine.h"

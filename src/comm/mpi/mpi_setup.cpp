@@ -5,8 +5,8 @@
 #include <new>
 #include <utility>
 
-#include "base/log_sink.h"
-#include "base/out_of_memory.h"
+#include "base/core/log_sink.h"
+#include "base/core/out_of_memory.h"
 #include "comm/mpi/hybrid_transport.h"
 #include "comm/mpi/mpi_session.h"
 #include "comm/mpi/mpi_transport.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "comm/exchange/exchange.h"
 #include "comm/mpi/transport_factory.h"
 #include "tests/api/failing_allocations.h"

@@ -4,8 +4,8 @@
 #include <new>
 #include <utility>
 
-#include "base/log_sink.h"
-#include "base/out_of_memory.h"
+#include "base/core/log_sink.h"
+#include "base/core/out_of_memory.h"
 #include "io/ipc/shared_memory.h"
 
 namespace quire::comm {

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "comm/transport/frame.h"
 #include "comm/transport/peer_process.h"
 #include "comm/transport/ring.h"

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/coding.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/text/coding.h"
 #include "comm/exchange/exchange.h"
 #include "comm/transport/frame.h"
 #include "comm/transport/peer_process.h"

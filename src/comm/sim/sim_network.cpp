@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "comm/transport/frame.h"
 
 namespace quire::comm {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "comm/sim/sim_transport.h"
 
 namespace quire::comm {

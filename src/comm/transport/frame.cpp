@@ -3,8 +3,8 @@
 #include <cstring>
 #include <string>
 
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 
 namespace quire::comm {
 namespace {

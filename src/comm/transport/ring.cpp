@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 
 namespace quire::comm {
 namespace {

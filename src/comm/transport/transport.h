@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "io/files/machine.h"
 #include "quire/slice.h"
 #include "quire/status.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "dataset/calls/dataset_reader.h"
 #include "dataset/calls/dataset_testing.h"
 #include "dataset/part/files.h"

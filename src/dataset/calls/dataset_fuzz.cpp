@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/check.h"
-#include "base/coding.h"
+#include "base/core/check.h"
+#include "base/text/coding.h"
 #include "dataset/part/files.h"
 #include "dataset/route/shuffle_entry.h"
 

@@ -2,8 +2,8 @@
 #include <string>
 #include <utility>
 
-#include "base/coding.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
+#include "base/text/coding.h"
 #include "dataset/calls/dataset_writer.h"
 #include "io/files/machine.h"
 #include "quire/option_table.h"

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/hash.h"
-#include "base/out_of_memory.h"
-#include "base/program_call.h"
+#include "base/core/out_of_memory.h"
+#include "base/core/program_call.h"
+#include "base/hash/hash.h"
 #include "dataset/calls/dataset_scan.h"
 #include "dataset/part/pair_buffer.h"
 #include "dataset/part/value_file.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "base/forked_child.h"
+#include "base/threads/forked_child.h"
 #include "dataset/part/files.h"
 #include "dataset/part/part_cache.h"
 #include "dataset/route/shuffle_entry.h"

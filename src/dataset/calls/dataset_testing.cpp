@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "dataset/calls/dataset_writer.h"
 
 namespace quire::dataset {

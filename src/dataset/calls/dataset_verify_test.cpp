@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "dataset/calls/dataset_reader.h"
 #include "dataset/calls/dataset_testing.h"
 #include "dataset/part/part_writer.h"

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/coding.h"
-#include "base/hash.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "dataset/part/value_file.h"
 #include "dataset/route/patient_barrier.h"
 #include "io/files/machine.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "base/forked_child.h"
+#include "base/threads/forked_child.h"
 #include "dataset/part/double_buffer.h"
 #include "dataset/part/files.h"
 #include "dataset/part/part_writer.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "dataset/part/files.h"
 #include "filter/rank_map/rank_map.h"
 #include "runtime/checksummed_text.h"

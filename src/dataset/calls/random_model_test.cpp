@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/hash.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/hash/hash.h"
 #include "dataset/calls/dataset_reader.h"
 #include "dataset/calls/dataset_testing.h"
 #include "dataset/route/shuffle_entry.h"

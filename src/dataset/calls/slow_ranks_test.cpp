@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "dataset/calls/dataset_jobs_testing.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"

@@ -12,7 +12,7 @@
 #include <new>
 #include <utility>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "dataset/part/serial_queue.h"
 #include "quire/status.h"
 

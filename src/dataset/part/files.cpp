@@ -3,8 +3,8 @@
 #include <iterator>
 #include <utility>
 
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "filter/rank_map/rank_map.h"
 #include "io/paths/sole_writer.h"
 #include "runtime/checksummed_text.h"

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <span>
 
-#include "base/check.h"
-#include "base/coding.h"
+#include "base/core/check.h"
+#include "base/text/coding.h"
 
 namespace quire::dataset {
 

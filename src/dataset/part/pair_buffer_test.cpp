@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/sim/sim_file_system.h"
 #include "table/block_cache.h"
 #include "table/entry_iterator.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/epoch.h"
+#include "base/threads/epoch.h"
 #include "dataset/part/pair_buffer.h"
 #include "io/paths/file_section.h"
 

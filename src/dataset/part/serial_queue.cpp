@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 
 namespace quire::dataset {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 
 namespace quire::dataset {
 namespace {

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "dataset/part/value_file.h"
 #include "io/sim/sim_file_system.h"
 

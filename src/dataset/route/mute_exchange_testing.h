@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "comm/exchange/exchange.h"
 
 namespace quire::dataset {

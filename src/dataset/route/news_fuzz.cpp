@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "dataset/calls/dataset_writer.h"
 #include "dataset/route/mute_exchange_testing.h"
 #include "io/sim/sim_file_system.h"

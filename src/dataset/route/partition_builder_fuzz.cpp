@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/epoch.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
+#include "base/threads/epoch.h"
 #include "dataset/part/part_reader.h"
 #include "dataset/route/mute_exchange_testing.h"
 #include "dataset/route/partition_builder.h"

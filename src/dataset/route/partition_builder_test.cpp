@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "io/sim/sim_file_system.h"
 #include "runtime/sim_ranks_testing.h"
 #include "tests/support/status_asserts.h"

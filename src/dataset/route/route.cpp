@@ -1,6 +1,6 @@
 #include "dataset/route/route.h"
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 
 namespace quire::dataset {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "dataset/route/shuffle_batcher.h"
 
 namespace quire::dataset::route_test {

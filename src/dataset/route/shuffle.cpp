@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "base/coding.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
+#include "base/text/coding.h"
 #include "dataset/route/patient_barrier.h"
 #include "runtime/channel.h"
 

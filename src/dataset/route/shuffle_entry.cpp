@@ -1,7 +1,7 @@
 #include "dataset/route/shuffle_entry.h"
 
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "dataset/part/value_file.h"
 #include "log/record.h"
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "dataset/route/mute_exchange_testing.h"
 #include "dataset/route/shuffle.h"
 #include "io/sim/sim_file_system.h"

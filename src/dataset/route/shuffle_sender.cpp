@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/sync_point.h"
 
 namespace quire::dataset {
 namespace {

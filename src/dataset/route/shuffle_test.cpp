@@ -7,8 +7,8 @@
 #include <string>
 #include <tuple>
 
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "dataset/calls/dataset_testing.h"
 #include "runtime/channel.h"
 #include "tests/support/status_asserts.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 
 namespace quire::filter {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/hash.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/hash/hash.h"
 
 namespace quire::filter::bloom_test {
 namespace {

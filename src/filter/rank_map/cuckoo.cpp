@@ -1,6 +1,6 @@
 #include "filter/rank_map/cuckoo.h"
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "filter/rank_map/cuckoo_layout.h"
 #include "filter/rank_map/pair_list.h"
 

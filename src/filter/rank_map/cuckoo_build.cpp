@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/coding.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/text/coding.h"
 #include "filter/rank_map/cuckoo.h"
 #include "filter/rank_map/cuckoo_layout.h"
 #include "filter/rank_map/pair_list.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 
 namespace quire::filter {
 

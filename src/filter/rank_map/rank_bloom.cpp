@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "filter/rank_map/spread.h"
 
 namespace quire::filter {

@@ -4,10 +4,10 @@
 #include <bit>
 #include <cmath>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/hash.h"
-#include "base/parallel_for.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
+#include "base/threads/parallel_for.h"
 #include "filter/rank_map/cuckoo.h"
 #include "filter/rank_map/rank_bloom.h"
 #include "filter/rank_map/ribbon.h"

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "base/executor.h"
+#include "base/threads/executor.h"
 #include "quire/slice.h"
 #include "quire/status.h"
 

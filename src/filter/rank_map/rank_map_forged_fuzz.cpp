@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "filter/rank_map/rank_map.h"
 
 namespace quire::filter {

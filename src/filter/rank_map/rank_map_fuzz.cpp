@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "filter/rank_map/cuckoo.h"
 #include "filter/rank_map/rank_bloom.h"
 #include "filter/rank_map/rank_map.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "filter/rank_map/rank_map_testing.h"
 #include "tests/support/golden.h"
 #include "tests/support/status_asserts.h"

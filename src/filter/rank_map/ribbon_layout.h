@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "filter/rank_map/spread.h"
 #include "quire/slice.h"
 

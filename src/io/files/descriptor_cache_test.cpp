@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
-#include "base/sanitizer.h"
+#include "base/core/random.h"
+#include "base/core/sanitizer.h"
 #include "io/files/file_system.h"
 #include "io/files/read_map.h"
 #include "tests/support/resource_limit.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "io/memory/guarded_copy.h"
 
 namespace quire::io {

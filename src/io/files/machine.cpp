@@ -16,9 +16,9 @@
 #include <cstdlib>
 #include <memory>
 
-#include "base/check.h"
-#include "base/hash.h"
-#include "base/units.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/units.h"
 #include "io/files/file_system.h"
 #include "io/files/posix_error.h"
 #include "io/files/proc_file.h"

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "io/files/proc_file.h"
 #include "io/ipc/shared_memory.h"
 #include "tests/support/temp_directory.h"

@@ -14,7 +14,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "base/log_sink.h"
+#include "base/core/log_sink.h"
 #include "io/files/file_system_type.h"
 #include "io/files/page_memory.h"
 #include "io/files/posix_error.h"

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/log_sink.h"
+#include "base/core/log_sink.h"
 #include "io/files/file_system.h"
 #include "io/files/file_system_type.h"
 #include "io/files/fork_closed.h"

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/files/file_system.h"
 #include "io/files/posix_file.h"
 #include "tests/support/temp_directory.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 #include "io/files/descriptor.h"
 #include "io/files/posix_error.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 #include "io/files/file_system.h"
 #include "io/sim/sim_file_system.h"
 #include "tests/support/status_asserts.h"

@@ -5,7 +5,7 @@
 /// Threads    any
 #pragma once
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 #include "quire/status.h"
 
 namespace quire::io {

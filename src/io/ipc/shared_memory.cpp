@@ -14,7 +14,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "io/files/posix_error.h"

@@ -17,7 +17,7 @@
 #include <cstring>
 #include <memory>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "io/files/machine.h"
 #include "io/files/posix_error.h"
 

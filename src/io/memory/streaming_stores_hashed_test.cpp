@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/hash.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/hash/hash.h"
 #include "io/memory/streaming_stores.h"
 
 namespace quire::io::streaming_stores_hashed_test {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "tests/support/one_page_memory.h"
 
 namespace quire::io::streaming_stores_test {

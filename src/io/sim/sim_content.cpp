@@ -5,8 +5,8 @@
 #include <cstring>
 #include <new>
 
-#include "base/check.h"
-#include "base/sanitizer.h"
+#include "base/core/check.h"
+#include "base/core/sanitizer.h"
 
 namespace quire::io {
 namespace {

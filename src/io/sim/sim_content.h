@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "quire/slice.h"
 
 namespace quire::io {

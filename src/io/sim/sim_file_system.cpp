@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/scope_exit.h"
+#include "base/core/scope_exit.h"
 #include "io/files/posix_error.h"
 #include "io/files/sync_places.h"
 #include "io/sim/sim_state.h"

@@ -14,11 +14,11 @@
 #include <string>
 #include <utility>
 
-#include "base/fork_generation.h"
+#include "base/threads/fork_generation.h"
 #include "io/files/descriptor.h"
 #include "io/files/page_memory.h"
-#include "io/watch/page_watch_kinds.h"
 #include "io/files/posix_error.h"
+#include "io/watch/page_watch_kinds.h"
 
 namespace quire::io {
 namespace {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/watch/page_watch_testing.h"
 
 namespace quire::io::page_watch_test {

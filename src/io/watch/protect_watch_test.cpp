@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <vector>
 
-#include "base/random.h"
-#include "base/sanitizer.h"
+#include "base/core/random.h"
+#include "base/core/sanitizer.h"
 #include "io/watch/page_watch_testing.h"
 
 namespace quire::io::protect_watch_test {

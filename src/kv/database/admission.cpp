@@ -1,6 +1,6 @@
 #include "kv/database/admission.h"
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 
 namespace quire::kv {
 

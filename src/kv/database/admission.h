@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/forked_child.h"
+#include "base/threads/forked_child.h"
 #include "comm/exchange/exchange.h"
 #include "kv/protocol/writes_under_way.h"
 #include "quire/database.h"

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/forked_child.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/forked_child.h"
 #include "kv/database/database_open.h"
 #include "kv/database/together.h"
 #include "kv/persistence/restart.h"

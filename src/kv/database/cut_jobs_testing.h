@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/sim/sim_file_system.h"
 #include "kv/database/sim_cluster_testing.h"
 

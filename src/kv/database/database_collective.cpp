@@ -2,9 +2,9 @@
 #include <string>
 #include <utility>
 
-#include "base/log_sink.h"
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
+#include "base/core/log_sink.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/sync_point.h"
 #include "kv/database/database_impl.h"
 #include "kv/migration/fence_report.h"
 #include "kv/owner/local_iterator.h"

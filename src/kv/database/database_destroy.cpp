@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "io/files/machine.h"
 #include "kv/database/database_open.h"
 #include "kv/generations/locked_database.h"

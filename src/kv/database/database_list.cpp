@@ -2,7 +2,7 @@
 #include <set>
 #include <utility>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "kv/database/database_open.h"
 #include "kv/protocol/descriptor.h"
 #include "runtime/agreement.h"

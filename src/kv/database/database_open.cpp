@@ -4,9 +4,9 @@
 #include <set>
 #include <utility>
 
-#include "base/coding.h"
-#include "base/log_sink.h"
-#include "base/out_of_memory.h"
+#include "base/core/log_sink.h"
+#include "base/core/out_of_memory.h"
+#include "base/text/coding.h"
 #include "io/files/machine.h"
 #include "kv/database/database_impl.h"
 #include "kv/generations/locked_database.h"

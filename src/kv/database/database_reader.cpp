@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/forked_child.h"
-#include "base/own_buffer.h"
-#include "base/program_call.h"
+#include "base/core/own_buffer.h"
+#include "base/core/program_call.h"
+#include "base/threads/forked_child.h"
 #include "io/files/machine.h"
 #include "kv/generations/generation_chain.h"
 #include "kv/owner/local_iterator.h"

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/epoch.h"
-#include "base/executor.h"
-#include "base/hash.h"
-#include "base/sanitizer.h"
+#include "base/core/sanitizer.h"
+#include "base/hash/hash.h"
+#include "base/threads/epoch.h"
+#include "base/threads/executor.h"
 #include "io/files/machine.h"
 #include "io/paths/forwarding.h"
 #include "kv/database/database_reader.h"

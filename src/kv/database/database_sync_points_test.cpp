@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
-#include "base/sanitizer.h"
+#include "base/core/random.h"
+#include "base/core/sanitizer.h"
 #include "kv/database/sim_cluster_testing.h"
 #include "tests/support/held_thread.h"
 #include "tests/support/status_asserts.h"

@@ -10,7 +10,7 @@
 #include <set>
 #include <thread>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "kv/database/sim_cluster_testing.h"
 #include "tests/support/status_asserts.h"
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/test_scale.h"
-#include "base/random.h"
+#include "base/core/random.h"
 #include "kv/database/sim_cluster_testing.h"
+#include "tests/support/test_scale.h"
 
 namespace quire::kv::death_test {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 #include "engine/write_batch.h"
 #include "io/sim/sim_file_system.h"
 #include "kv/database/persistence_testing.h"

@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/sanitizer.h"
+#include "base/core/sanitizer.h"
 #include "io/ipc/shared_memory.h"
-#include "kv/protocol/descriptor.h"
 #include "kv/database/sim_cluster_testing.h"
+#include "kv/protocol/descriptor.h"
 #include "lsm/version/manifest.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <mutex>
 
-#include "tests/support/test_scale.h"
-#include "base/random.h"
+#include "base/core/random.h"
 #include "kv/database/history_testing.h"
 #include "kv/database/sim_cluster_testing.h"
+#include "tests/support/test_scale.h"
 
 namespace quire::kv::history_test {
 namespace {

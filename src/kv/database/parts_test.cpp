@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "io/files/machine.h"
 #include "io/sim/sim_file_system.h"
 #include "kv/database/context.h"

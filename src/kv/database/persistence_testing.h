@@ -10,7 +10,7 @@
 #include <memory>
 #include <string_view>
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 #include "kv/database/sim_cluster_testing.h"
 #include "kv/protocol/descriptor.h"
 #include "quire/database.h"

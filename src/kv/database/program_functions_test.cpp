@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/epoch.h"
+#include "base/threads/epoch.h"
 #include "kv/database/database_reader.h"
 #include "kv/database/sim_cluster_testing.h"
 #include "tests/support/status_asserts.h"

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "kv/database/random_plan_testing.h"
 #include "quire/database.h"
 #include "quire/reader.h"

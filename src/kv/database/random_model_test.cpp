@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/sim/sim_file_system.h"
 #include "kv/database/crash_journal_testing.h"
 #include "kv/database/database_reader.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "quire/database.h"
 
 namespace quire::kv::model {

@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "base/own_buffer.h"
-#include "base/program_call.h"
-#include "base/sync_point.h"
+#include "base/core/own_buffer.h"
+#include "base/core/program_call.h"
+#include "base/threads/sync_point.h"
 #include "kv/database/bulk_outcome.h"
 #include "kv/protocol/pair_sizes.h"
 

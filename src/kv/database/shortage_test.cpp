@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "kv/database/sim_cluster_testing.h"
 #include "tests/support/blocked_signals.h"
 #include "tests/support/status_asserts.h"

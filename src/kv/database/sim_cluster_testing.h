@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/sanitizer.h"
+#include "base/core/sanitizer.h"
 #include "comm/sim/sim_transport.h"
 #include "io/sim/sim_file_system.h"
 #include "kv/database/context.h"

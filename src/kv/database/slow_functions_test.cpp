@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/log_sink.h"
-#include "base/sync_point.h"
+#include "base/core/log_sink.h"
+#include "base/threads/sync_point.h"
 #include "kv/database/sim_cluster_testing.h"
 #include "quire/log.h"
 #include "tests/support/status_asserts.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "kv/database/persistence_testing.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"

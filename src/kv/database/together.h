@@ -5,7 +5,7 @@
 /// Threads    collective
 #pragma once
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "quire/database.h"
 
 namespace quire::kv {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "io/paths/sole_writer.h"
 #include "kv/protocol/part_engine.h"
 

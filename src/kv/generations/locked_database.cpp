@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "io/files/machine.h"
 #include "kv/generations/part_files.h"
 #include "runtime/agreement.h"

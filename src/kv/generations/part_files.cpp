@@ -4,9 +4,9 @@
 #include <charconv>
 #include <optional>
 
-#include "base/coding.h"
-#include "base/hash.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "kv/protocol/part_engine.h"
 #include "runtime/agreement.h"
 #include "runtime/repository.h"

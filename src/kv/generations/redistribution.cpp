@@ -4,10 +4,10 @@
 #include <atomic>
 #include <utility>
 
-#include "base/log_sink.h"
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
-#include "base/units.h"
+#include "base/core/log_sink.h"
+#include "base/core/out_of_memory.h"
+#include "base/text/units.h"
+#include "base/threads/sync_point.h"
 #include "engine/write_batch.h"
 #include "io/files/machine.h"
 #include "kv/generations/part_files.h"

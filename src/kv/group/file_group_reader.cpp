@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/log_sink.h"
+#include "base/core/log_sink.h"
 #include "kv/protocol/part_engine.h"
 
 namespace quire::kv {

@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "base/forked_child.h"
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/forked_child.h"
+#include "base/threads/sync_point.h"
 
 namespace quire::kv {
 namespace {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/hashed_key.h"
+#include "base/hash/hashed_key.h"
 #include "kv/group/file_group_reader.h"
 #include "kv/owner/pair_cache.h"
 #include "kv/protocol/counters.h"

@@ -1,7 +1,7 @@
 #include "kv/group/shared_memory_group_reader.h"
 
-#include "base/coding.h"
-#include "base/log_sink.h"
+#include "base/core/log_sink.h"
+#include "base/text/coding.h"
 #include "kv/group/file_group_reader.h"
 #include "kv/protocol/part_engine.h"
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
-#include "base/thread.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/sync_point.h"
+#include "base/threads/thread.h"
 #include "comm/exchange/lost_answer.h"
 #include "kv/protocol/wire.h"
 #include "runtime/agreement.h"

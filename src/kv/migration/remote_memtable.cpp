@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "base/hash.h"
-#include "base/out_of_memory.h"
-#include "base/scope_exit.h"
+#include "base/core/out_of_memory.h"
+#include "base/core/scope_exit.h"
+#include "base/hash/hash.h"
 
 namespace quire::kv {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <thread>
 
-#include "base/hash.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/hash/hash.h"
 
 namespace quire::kv::remote_memtable_test {
 namespace {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/executor.h"
+#include "base/threads/executor.h"
 #include "engine/storage_engine.h"
 #include "quire/database.h"
 #include "table/entry_iterator.h"

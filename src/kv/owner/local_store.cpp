@@ -5,10 +5,10 @@
 #include <deque>
 #include <vector>
 
-#include "base/hash.h"
-#include "base/out_of_memory.h"
-#include "base/program_call.h"
-#include "base/sync_point.h"
+#include "base/core/out_of_memory.h"
+#include "base/core/program_call.h"
+#include "base/hash/hash.h"
+#include "base/threads/sync_point.h"
 #include "log/record.h"
 
 namespace quire::kv {

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "base/hashed_key.h"
+#include "base/hash/hashed_key.h"
 #include "engine/storage_engine.h"
 #include "kv/owner/pair_cache.h"
 #include "kv/protocol/counters.h"

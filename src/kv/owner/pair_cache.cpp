@@ -1,5 +1,5 @@
 #include "kv/owner/pair_cache.h"
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 
 #include <algorithm>
 #include <cstring>

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/sync_point.h"
 #include "kv/protocol/wire.h"
 
 namespace quire::kv {

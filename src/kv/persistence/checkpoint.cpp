@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/coding.h"
-#include "base/log_sink.h"
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
+#include "base/core/log_sink.h"
+#include "base/core/out_of_memory.h"
+#include "base/text/coding.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 #include "io/paths/made_paths.h"
 #include "kv/generations/locked_database.h"

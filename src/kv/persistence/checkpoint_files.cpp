@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "io/paths/sole_writer.h"
 #include "kv/generations/locked_database.h"
 #include "runtime/checksummed_text.h"

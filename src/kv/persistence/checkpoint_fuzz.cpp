@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "runtime/agreement.h"
 #include "runtime/checksummed_text.h"

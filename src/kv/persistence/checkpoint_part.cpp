@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/coding.h"
-#include "base/hash.h"
-#include "base/log_sink.h"
-#include "base/sync_point.h"
+#include "base/core/log_sink.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
+#include "base/threads/sync_point.h"
 #include "kv/protocol/part_engine.h"
 
 namespace quire::kv {

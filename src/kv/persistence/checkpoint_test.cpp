@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/sync_point.h"
-#include "kv/persistence/checkpoint_files.h"
+#include "base/threads/sync_point.h"
 #include "kv/database/persistence_testing.h"
+#include "kv/persistence/checkpoint_files.h"
 #include "lsm/db/db.h"
 #include "quire/log.h"
 #include "tests/support/status_asserts.h"

@@ -6,7 +6,7 @@
 
 #include <map>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/sim/sim_file_system.h"
 
 namespace quire::kv::file_copier_test {

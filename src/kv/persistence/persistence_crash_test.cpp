@@ -21,12 +21,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
-#include "kv/persistence/checkpoint_files.h"
+#include "base/core/random.h"
 #include "kv/database/cut_jobs_testing.h"
-#include "kv/protocol/descriptor.h"
 #include "kv/database/persistence_testing.h"
 #include "kv/database/rounds_testing.h"
+#include "kv/persistence/checkpoint_files.h"
+#include "kv/protocol/descriptor.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"
 

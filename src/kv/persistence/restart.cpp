@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/coding.h"
-#include "base/log_sink.h"
-#include "base/sync_point.h"
+#include "base/core/log_sink.h"
+#include "base/text/coding.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 #include "kv/generations/locked_database.h"
 #include "kv/generations/part_files.h"

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "base/coding.h"
-#include "base/log_sink.h"
+#include "base/core/log_sink.h"
+#include "base/text/coding.h"
 #include "io/paths/sole_writer.h"
 #include "kv/generations/part_files.h"
 #include "runtime/agreement.h"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 #include "kv/database/persistence_testing.h"
 #include "kv/generations/part_files.h"
 #include "kv/persistence/checkpoint_files.h"

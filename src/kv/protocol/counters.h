@@ -7,7 +7,7 @@
 #include <array>
 #include <cstddef>
 
-#include "base/striped_counters.h"
+#include "base/threads/striped_counters.h"
 
 namespace quire::kv {
 

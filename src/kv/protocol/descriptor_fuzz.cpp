@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <string>
 
-#include "base/check.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
 #include "kv/protocol/descriptor.h"
 
 namespace quire::kv {

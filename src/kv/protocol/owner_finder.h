@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "base/hashed_key.h"
+#include "base/hash/hashed_key.h"
 #include "runtime/partitioning.h"
 
 namespace quire::kv {

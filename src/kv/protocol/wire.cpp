@@ -3,7 +3,7 @@
 #include <new>
 #include <utility>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "runtime/agreement.h"
 
 namespace quire::kv {

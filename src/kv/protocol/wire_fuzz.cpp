@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "kv/protocol/wire.h"
 
 namespace quire::kv {

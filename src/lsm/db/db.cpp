@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/log_sink.h"
+#include "base/core/log_sink.h"
 #include "io/files/machine.h"
 #include "log/record.h"
 #include "lsm/db/db_impl.h"

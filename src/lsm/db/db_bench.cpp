@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/coding.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/text/coding.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "lsm/db/db.h"

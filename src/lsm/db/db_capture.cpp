@@ -3,8 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "base/check.h"
-#include "base/sync_point.h"
+#include "base/core/check.h"
+#include "base/threads/sync_point.h"
 #include "log/segment.h"
 #include "lsm/db/db_impl.h"
 #include "lsm/version/recovery.h"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/epoch.h"
-#include "base/sync_point.h"
+#include "base/threads/epoch.h"
+#include "base/threads/sync_point.h"
 #include "lsm/db/db_test_support.h"
 #include "lsm/offline/reader.h"
 #include "lsm/version/manifest.h"

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/coding.h"
-#include "base/sync_point.h"
+#include "base/text/coding.h"
+#include "base/threads/sync_point.h"
 #include "lsm/db/db_test_support.h"
 #include "tests/support/test_scale.h"
 

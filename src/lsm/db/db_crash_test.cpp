@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "lsm/db/db_test_support.h"
 #include "lsm/memtable/memtable_pool.h"
 #include "lsm/offline/inspect.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 #include "log/segment.h"
 #include "lsm/db/db_test_support.h"
 #include "tests/support/held_thread.h"

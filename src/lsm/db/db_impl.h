@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "base/hashed_key.h"
+#include "base/hash/hashed_key.h"
 #include "lsm/db/db.h"
 #include "lsm/db/key_locks.h"
 #include "lsm/db/log_sync.h"

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/epoch.h"
-#include "base/random.h"
-#include "base/sync_point.h"
+#include "base/core/random.h"
+#include "base/threads/epoch.h"
+#include "base/threads/sync_point.h"
 #include "lsm/db/db_test_support.h"
 #include "lsm/version/compaction_picker.h"
 #include "tests/support/status_asserts.h"

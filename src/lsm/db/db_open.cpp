@@ -2,8 +2,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/epoch.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/epoch.h"
 #include "lsm/db/db_impl.h"
 #include "lsm/db/opening.h"
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/sim/sim_file_system.h"
 #include "lsm/db/db_test_support.h"
 #include "lsm/db/key_locks.h"

@@ -1,6 +1,6 @@
 // Lookups: MemTables newest first, then tables newest first, all of one Version.
-#include "base/epoch.h"
-#include "base/sync_point.h"
+#include "base/threads/epoch.h"
+#include "base/threads/sync_point.h"
 #include "lsm/db/db_impl.h"
 #include "lsm/version/run_lookup.h"
 #include "lsm/version/user_iterator.h"

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/epoch.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/threads/epoch.h"
 #include "lsm/db/db_test_support.h"
 #include "tests/support/held_thread.h"
 #include "tests/support/status_asserts.h"

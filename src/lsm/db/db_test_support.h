@@ -12,9 +12,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/epoch.h"
-#include "base/executor.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/threads/epoch.h"
+#include "base/threads/executor.h"
 #include "io/sim/sim_file_system.h"
 #include "lsm/db/db.h"
 

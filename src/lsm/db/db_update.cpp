@@ -1,10 +1,10 @@
 // Read-modify-write, and batches from other ranks that may contain it.
 #include <utility>
 
-#include "base/coding.h"
-#include "base/epoch.h"
-#include "base/hash.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
+#include "base/threads/epoch.h"
 #include "lsm/db/db_impl.h"
 
 namespace quire::lsm {

@@ -1,8 +1,8 @@
 // Writes: checks, the MemTable, and the log's sync if the options ask for it.
-#include "base/epoch.h"
-#include "base/hash.h"
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
+#include "base/core/out_of_memory.h"
+#include "base/hash/hash.h"
+#include "base/threads/epoch.h"
+#include "base/threads/sync_point.h"
 #include "lsm/db/db_impl.h"
 
 namespace quire::lsm {

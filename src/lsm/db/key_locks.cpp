@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "base/epoch.h"
+#include "base/threads/epoch.h"
 
 namespace quire::lsm {
 namespace {

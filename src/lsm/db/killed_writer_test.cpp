@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/executor.h"
-#include "base/random.h"
-#include "base/sync_point.h"
+#include "base/core/random.h"
+#include "base/threads/executor.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 #include "log/segment.h"
 #include "lsm/db/db_test_support.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "base/sanitizer.h"
+#include "base/core/sanitizer.h"
 #include "lsm/db/db_test_support.h"
 #include "lsm/offline/reader.h"
 #include "lsm/peer/peer_reader.h"

@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
-#include "base/unknown_outcome.h"
+#include "base/core/out_of_memory.h"
+#include "base/core/unknown_outcome.h"
+#include "base/threads/sync_point.h"
 #include "lsm/version/version.h"
 
 namespace quire::lsm {

@@ -4,8 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "base/epoch.h"
-#include "base/log_sink.h"
+#include "base/core/log_sink.h"
+#include "base/threads/epoch.h"
 #include "io/files/machine.h"
 #include "log/segment.h"
 #include "lsm/jobs/flush_job.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "base/epoch.h"
-#include "base/sync_point.h"
+#include "base/threads/epoch.h"
+#include "base/threads/sync_point.h"
 
 namespace quire::lsm {
 namespace {

@@ -1,8 +1,8 @@
 #include "lsm/db/verify.h"
 
-#include "base/coding.h"
-#include "lsm/version/run_iterator.h"
+#include "base/text/coding.h"
 #include "lsm/memtable/sorted_view.h"
+#include "lsm/version/run_iterator.h"
 
 namespace quire::lsm {
 namespace {

@@ -3,10 +3,10 @@
 #include <chrono>
 #include <utility>
 
-#include "base/epoch.h"
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
-#include "base/units.h"
+#include "base/core/out_of_memory.h"
+#include "base/text/units.h"
+#include "base/threads/epoch.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 
 namespace quire::lsm {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 #include "engine/write_batch.h"
 #include "lsm/db/db_test_support.h"
 #include "tests/support/status_asserts.h"

@@ -3,8 +3,8 @@
 #include <new>
 #include <utility>
 
-#include "base/epoch.h"
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/epoch.h"
 
 namespace quire::lsm {
 

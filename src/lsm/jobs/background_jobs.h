@@ -15,7 +15,7 @@
 #include <mutex>
 #include <utility>
 
-#include "base/executor.h"
+#include "base/threads/executor.h"
 #include "lsm/jobs/write_health.h"
 #include "quire/status.h"
 

@@ -9,7 +9,7 @@
 #include <new>
 #include <string>
 
-#include "base/executor.h"
+#include "base/threads/executor.h"
 #include "lsm/jobs/write_health.h"
 #include "tests/support/status_asserts.h"
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "base/epoch.h"
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/epoch.h"
+#include "base/threads/sync_point.h"
 
 namespace quire::lsm {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/sync_point.h"
+#include "base/core/check.h"
+#include "base/text/coding.h"
+#include "base/threads/sync_point.h"
 #include "lsm/version/entry_sink.h"
 #include "lsm/version/run_iterator.h"
 #include "lsm/version/version_filter.h"

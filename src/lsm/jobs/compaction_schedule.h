@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/executor.h"
+#include "base/threads/executor.h"
 #include "lsm/jobs/compaction_job.h"
 #include "lsm/version/compaction_picker.h"
 #include "lsm/version/version_set.h"

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "base/striped_counters.h"
+#include "base/threads/striped_counters.h"
 
 namespace quire::lsm {
 

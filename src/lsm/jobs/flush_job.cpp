@@ -3,7 +3,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 #include "lsm/memtable/sorted_view.h"
 #include "lsm/version/version_filter.h"
 

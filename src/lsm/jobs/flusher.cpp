@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/sync_point.h"
 #include "lsm/jobs/flush_job.h"
 
 namespace quire::lsm {

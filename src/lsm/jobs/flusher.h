@@ -11,7 +11,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "base/executor.h"
+#include "base/threads/executor.h"
 #include "lsm/jobs/background_jobs.h"
 #include "lsm/jobs/cleaner.h"
 #include "lsm/jobs/compaction_schedule.h"

@@ -3,10 +3,10 @@
 #include <mutex>
 #include <utility>
 
-#include "base/epoch.h"
-#include "base/out_of_memory.h"
-#include "base/scope_exit.h"
-#include "base/sync_point.h"
+#include "base/core/out_of_memory.h"
+#include "base/core/scope_exit.h"
+#include "base/threads/epoch.h"
+#include "base/threads/sync_point.h"
 #include "lsm/jobs/compaction_job.h"
 
 namespace quire::lsm {

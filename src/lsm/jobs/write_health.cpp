@@ -3,8 +3,8 @@
 #include <new>
 #include <utility>
 
-#include "base/log_sink.h"
-#include "base/out_of_memory.h"
+#include "base/core/log_sink.h"
+#include "base/core/out_of_memory.h"
 #include "lsm/version/version_set.h"
 
 namespace quire::lsm {

@@ -7,12 +7,12 @@
 #include <limits>
 #include <new>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/fences.h"
-#include "base/hash.h"
-#include "base/log_sink.h"
-#include "base/sync_point.h"
+#include "base/core/check.h"
+#include "base/core/log_sink.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
+#include "base/threads/fences.h"
+#include "base/threads/sync_point.h"
 #include "engine/writer.h"
 #include "log/room.h"
 #include "lsm/memtable/memtable_views.h"

@@ -20,7 +20,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "engine/write_batch.h"
 #include "log/record.h"
 #include "log/segment.h"

@@ -19,9 +19,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/executor.h"
-#include "base/hash.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/hash/hash.h"
+#include "base/threads/executor.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "io/ipc/shared_memory.h"

@@ -4,11 +4,11 @@
 #include <new>
 #include <utility>
 
-#include "base/check.h"
-#include "base/log_sink.h"
-#include "base/out_of_memory.h"
-#include "base/scope_exit.h"
-#include "base/sync_point.h"
+#include "base/core/check.h"
+#include "base/core/log_sink.h"
+#include "base/core/out_of_memory.h"
+#include "base/core/scope_exit.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 
 namespace quire::lsm {

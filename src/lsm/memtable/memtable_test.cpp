@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/coding.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/text/coding.h"
 #include "engine/write_batch.h"
 #include "io/files/page_memory.h"
 #include "lsm/memtable/memtable_testing.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "io/files/file_system.h"
 #include "lsm/memtable/memtable.h"
 #include "lsm/memtable/sorted_view.h"

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "engine/writer.h"
 #include "lsm/memtable/memtable_testing.h"
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "base/check.h"
-#include "base/executor.h"
+#include "base/core/check.h"
+#include "base/threads/executor.h"
 #include "io/sim/sim_file_system.h"
 #include "lsm/db/db.h"
 

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "base/fences.h"
+#include "base/threads/fences.h"
 
 namespace quire::lsm {
 namespace {

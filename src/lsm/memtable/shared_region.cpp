@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/check.h"
-#include "base/sequence_lock.h"
+#include "base/core/check.h"
+#include "base/threads/sequence_lock.h"
 #include "io/files/machine.h"
 #include "lsm/memtable/memtable.h"
 

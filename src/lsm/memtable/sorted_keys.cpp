@@ -4,7 +4,7 @@
 #include <array>
 #include <iterator>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 
 namespace quire::lsm {
 namespace {

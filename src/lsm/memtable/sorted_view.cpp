@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "lsm/memtable/memtable.h"
 #include "lsm/memtable/memtable_views.h"
 

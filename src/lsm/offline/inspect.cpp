@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "log/segment.h"
 #include "lsm/memtable/sorted_view.h"
 #include "lsm/version/run_opener.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "log/record.h"
 #include "log/segment.h"
 #include "lsm/version/manifest.h"

@@ -10,12 +10,12 @@
 #include <memory>
 #include <string>
 
-#include "base/epoch.h"
+#include "base/threads/epoch.h"
 #include "io/files/file_system.h"
 #include "lsm/version/manifest.h"
 #include "lsm/version/run_opener.h"
-#include "lsm/vlog/value_log.h"
 #include "lsm/version/version.h"
+#include "lsm/vlog/value_log.h"
 #include "quire/options.h"
 #include "quire/status.h"
 #include "table/table.h"

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/coding.h"
-#include "base/epoch.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
+#include "base/threads/epoch.h"
 #include "io/paths/sole_writer.h"
 #include "log/segment.h"
 #include "lsm/db/verify.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/sanitizer.h"
+#include "base/core/sanitizer.h"
 #include "io/files/machine.h"
 #include "io/paths/forwarding.h"
 #include "lsm/db/db_test_support.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "io/files/machine.h"
 #include "io/files/posix_error.h"
 #include "log/segment.h"

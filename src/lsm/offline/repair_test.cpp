@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <tuple>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "lsm/db/db_test_support.h"
 #include "lsm/offline/inspect.h"
 #include "lsm/offline/reader.h"

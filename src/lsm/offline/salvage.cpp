@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <new>
 
-#include "base/coding.h"
-#include "base/printable.h"
+#include "base/text/coding.h"
+#include "base/text/printable.h"
 #include "log/segment.h"
 #include "lsm/memtable/sorted_view.h"
 

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/coding.h"
-#include "base/epoch.h"
-#include "base/hash.h"
-#include "base/log_sink.h"
-#include "base/sync_point.h"
+#include "base/core/log_sink.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
+#include "base/threads/epoch.h"
+#include "base/threads/sync_point.h"
 #include "log/segment.h"
 #include "lsm/memtable/memtable.h"
 #include "lsm/memtable/peer_memtable.h"

@@ -3,8 +3,8 @@
 #include <limits>
 #include <utility>
 
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "io/files/machine.h"
 
 namespace quire::lsm {

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <string>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/core/check.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "lsm/version/manifest.h"
 
 namespace quire::lsm {

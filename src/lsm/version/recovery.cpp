@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 
 namespace quire::lsm {
 namespace {

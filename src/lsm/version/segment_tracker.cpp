@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 
 namespace quire::lsm {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "lsm/memtable/sorted_view.h"
 #include "lsm/version/run_iterator.h"
 #include "table/block.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "base/check.h"
+#include "base/core/check.h"
 
 namespace quire::lsm {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
-#include "base/epoch.h"
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
-#include "base/unknown_outcome.h"
+#include "base/core/check.h"
+#include "base/core/out_of_memory.h"
+#include "base/core/unknown_outcome.h"
+#include "base/threads/epoch.h"
+#include "base/threads/sync_point.h"
 #include "lsm/version/recovery.h"
 
 namespace quire::lsm {

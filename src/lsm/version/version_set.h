@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "base/epoch.h"
+#include "base/threads/epoch.h"
 #include "io/files/file_system.h"
 #include "lsm/memtable/memtable_pool.h"
 #include "lsm/version/manifest.h"

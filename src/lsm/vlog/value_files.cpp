@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/epoch.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/threads/epoch.h"
 #include "log/segment.h"
 
 namespace quire::lsm {

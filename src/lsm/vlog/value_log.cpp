@@ -10,12 +10,12 @@
 #include <set>
 #include <utility>
 
-#include "base/check.h"
-#include "base/epoch.h"
-#include "base/log_sink.h"
-#include "base/out_of_memory.h"
-#include "base/scope_exit.h"
-#include "base/sync_point.h"
+#include "base/core/check.h"
+#include "base/core/log_sink.h"
+#include "base/core/out_of_memory.h"
+#include "base/core/scope_exit.h"
+#include "base/threads/epoch.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 #include "lsm/vlog/value_files.h"
 #include "lsm/vlog/value_segment.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "base/executor.h"
+#include "base/threads/executor.h"
 #include "io/files/file_system.h"
 #include "log/record.h"
 #include "lsm/vlog/held_directory.h"

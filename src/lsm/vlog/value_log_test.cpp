@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/executor.h"
-#include "base/random.h"
-#include "base/scope_exit.h"
+#include "base/core/random.h"
+#include "base/core/scope_exit.h"
+#include "base/threads/executor.h"
 #include "io/sim/sim_file_system.h"
 #include "log/segment.h"
 #include "lsm/memtable/memtable.h"

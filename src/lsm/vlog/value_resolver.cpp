@@ -1,6 +1,6 @@
 #include "lsm/vlog/value_resolver.h"
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 
 namespace quire::lsm {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
-#include "base/scope_exit.h"
-#include "base/sync_point.h"
+#include "base/core/check.h"
+#include "base/core/scope_exit.h"
+#include "base/threads/sync_point.h"
 #include "io/memory/guarded_copy.h"
 #include "log/room.h"
 #include "lsm/vlog/value_files.h"

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/executor.h"
+#include "base/threads/executor.h"
 #include "io/sim/sim_file_system.h"
 #include "tests/support/temp_directory.h"
 

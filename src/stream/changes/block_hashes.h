@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "stream/changes/block_set.h"
 
 namespace quire::stream {

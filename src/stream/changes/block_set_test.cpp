@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 
 namespace quire::stream::block_set_test {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/hash.h"
-#include "base/random.h"
+#include "base/core/random.h"
+#include "base/hash/hash.h"
 #include "stream/changes/block_hashes.h"
 
 namespace quire::stream {

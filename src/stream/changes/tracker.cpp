@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "base/log_sink.h"
-#include "base/out_of_memory.h"
+#include "base/core/log_sink.h"
+#include "base/core/out_of_memory.h"
 #include "io/files/page_memory.h"
 #include "stream/changes/object_tracker.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/watch/page_watch.h"
 #include "stream/changes/tracker_testing.h"
 #include "stream/log/delta.h"

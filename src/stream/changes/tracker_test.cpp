@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
-#include "base/sanitizer.h"
+#include "base/core/random.h"
+#include "base/core/sanitizer.h"
 #include "io/watch/page_watch.h"
 #include "quire/log.h"
 #include "stream/changes/tracker_testing.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 #include "io/ipc/shared_memory.h"
 

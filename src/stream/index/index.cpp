@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 
-#include "base/hash.h"
-#include "base/sequence_lock.h"
-#include "base/sync_point.h"
+#include "base/hash/hash.h"
+#include "base/threads/sequence_lock.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 #include "io/memory/streaming_stores.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 
 namespace quire::stream {
 namespace {

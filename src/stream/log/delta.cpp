@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 #include "io/memory/streaming_stores.h"
 
 namespace quire::stream {

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
 
 namespace quire::stream {
 namespace {

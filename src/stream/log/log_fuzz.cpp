@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "base/check.h"
-#include "base/coding.h"
+#include "base/core/check.h"
+#include "base/text/coding.h"
 #include "io/sim/sim_file_system.h"
 #include "stream/log/delta.h"
 #include "stream/log/log_heap.h"

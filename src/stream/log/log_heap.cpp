@@ -4,11 +4,11 @@
 #include <cstring>
 #include <utility>
 
-#include "base/check.h"
-#include "base/coding.h"
-#include "base/hash.h"
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
+#include "base/core/check.h"
+#include "base/core/out_of_memory.h"
+#include "base/hash/hash.h"
+#include "base/text/coding.h"
+#include "base/threads/sync_point.h"
 #include "stream/log/delta.h"
 
 namespace quire::stream {

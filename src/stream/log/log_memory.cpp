@@ -1,6 +1,6 @@
 #include "stream/log/log_memory.h"
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "stream/log/log_format.h"
 
 namespace quire::stream {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "stream/log/delta.h"
 
 namespace quire::stream {

@@ -1,6 +1,6 @@
 #include "stream/remote/arriving_copy.h"
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "stream/store/local_reader.h"
 
 namespace quire::stream {

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/fork_generation.h"
-#include "base/out_of_memory.h"
-#include "base/scope_exit.h"
+#include "base/core/out_of_memory.h"
+#include "base/core/scope_exit.h"
+#include "base/threads/fork_generation.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "io/ipc/sealed_memory.h"

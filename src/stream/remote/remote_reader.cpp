@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "base/program_call.h"
-#include "base/units.h"
+#include "base/core/program_call.h"
+#include "base/text/units.h"
 #include "io/files/machine.h"
 #include "stream/remote/arriving_copy.h"
 #include "stream/remote/daemon_client.h"

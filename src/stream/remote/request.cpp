@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "io/files/file_system.h"
 
 namespace quire::stream {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "io/files/file_system.h"
 #include "stream/remote/request.h"
 

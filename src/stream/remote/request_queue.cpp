@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/check.h"
-#include "base/out_of_memory.h"
+#include "base/core/check.h"
+#include "base/core/out_of_memory.h"
 #include "io/files/machine.h"
 #include "io/ipc/shared_memory.h"
 

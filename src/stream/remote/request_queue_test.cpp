@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/files/machine.h"
 #include "io/ipc/poller.h"
 #include "io/ipc/sealed_memory.h"

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 #include "stream/store/stream_testing.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/test_scale.h"

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/hash.h"
-#include "base/sync_point.h"
+#include "base/hash/hash.h"
+#include "base/threads/sync_point.h"
 #include "io/files/page_memory.h"
 #include "stream/index/gate.h"
 #include "stream/index/index.h"

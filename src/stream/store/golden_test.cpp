@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/coding.h"
+#include "base/text/coding.h"
 #include "stream/log/delta.h"
 #include "stream/log/log_heap.h"
 #include "stream/store/stream_testing.h"

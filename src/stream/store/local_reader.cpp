@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
-#include "base/out_of_memory.h"
-#include "base/program_call.h"
-#include "base/sync_point.h"
+#include "base/core/out_of_memory.h"
+#include "base/core/program_call.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 #include "stream/log/delta.h"
 #include "stream/store/pins.h"

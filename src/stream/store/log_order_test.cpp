@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "stream/index/log_contents.h"
 #include "stream/log/log_heap.h"
 #include "stream/store/stream_testing.h"

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/sanitizer.h"
-#include "base/sync_point.h"
+#include "base/core/sanitizer.h"
+#include "base/threads/sync_point.h"
 #include "stream/index/gate.h"
 #include "stream/store/local_reader.h"
 #include "stream/store/stream_testing.h"

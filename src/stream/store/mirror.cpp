@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log_sink.h"
+#include "base/core/log_sink.h"
 
 namespace quire::stream {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "stream/log/delta.h"
 #include "stream/store/mirror.h"
 #include "stream/store/stream_testing.h"

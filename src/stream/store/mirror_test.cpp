@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "stream/log/delta.h"
 #include "stream/store/local_reader.h"
 #include "stream/store/part.h"

@@ -4,11 +4,11 @@
 #include <cstring>
 #include <utility>
 
-#include "base/check.h"
-#include "base/sync_point.h"
+#include "base/core/check.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
-#include "stream/log/delta.h"
 #include "stream/index/log_contents.h"
+#include "stream/log/delta.h"
 
 namespace quire::stream {
 uint64_t CommitBytes(std::span<const PendingVersion> items) {

@@ -18,7 +18,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/fork_generation.h"
+#include "base/threads/fork_generation.h"
 #include "io/files/file_system.h"
 #include "io/paths/made_paths.h"
 #include "stream/index/gate.h"

@@ -2,8 +2,8 @@
 #include <string>
 #include <utility>
 
-#include "base/log_sink.h"
-#include "base/sync_point.h"
+#include "base/core/log_sink.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 #include "stream/index/log_contents.h"
 #include "stream/store/part.h"

@@ -5,12 +5,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/check.h"
-#include "base/out_of_memory.h"
-#include "base/sync_point.h"
+#include "base/core/check.h"
+#include "base/core/out_of_memory.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
-#include "stream/log/delta.h"
 #include "stream/index/log_contents.h"
+#include "stream/log/delta.h"
 #include "stream/store/part.h"
 
 namespace quire::stream {

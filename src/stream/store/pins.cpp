@@ -1,7 +1,7 @@
 #include "stream/store/pins.h"
 
-#include "base/fork_generation.h"
-#include "base/sync_point.h"
+#include "base/threads/fork_generation.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 
 namespace quire::stream {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/fences.h"
-#include "base/sync_point.h"
+#include "base/threads/fences.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 #include "stream/index/log_contents.h"
 #include "stream/store/local_reader.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "io/files/page_memory.h"
 #include "io/watch/page_watch.h"
 #include "stream/store/local_reader.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/out_of_memory.h"
+#include "base/core/out_of_memory.h"
 #include "io/files/machine.h"
 
 namespace quire::stream {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "stream/log/log_format.h"
 #include "stream/store/local_reader.h"
 #include "stream/store/stream_testing.h"

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "stream/store/stream_testing.h"
 #include "tests/support/status_asserts.h"
 

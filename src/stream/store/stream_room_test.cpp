@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
-#include "base/sync_point.h"
+#include "base/core/random.h"
+#include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 #include "stream/index/gate.h"
 #include "stream/log/delta.h"

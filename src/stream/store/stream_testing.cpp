@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "stream/store/local_reader.h"
 #include "stream/store/writer.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "base/sync_point.h"
+#include "base/threads/sync_point.h"
 #include "io/sim/sim_file_system.h"
 #include "quire/stream.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/hash.h"
+#include "base/hash/hash.h"
 #include "stream/store/tending.h"
 
 namespace quire::stream {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "base/sanitizer.h"
+#include "base/core/sanitizer.h"
 #include "stream/store/local_reader.h"
 #include "stream/store/stream_testing.h"
 #include "stream/store/writer.h"

@@ -7,10 +7,10 @@
 #include <new>
 #include <utility>
 
-#include "base/forked_child.h"
-#include "base/out_of_memory.h"
-#include "base/printable.h"
-#include "base/program_call.h"
+#include "base/core/out_of_memory.h"
+#include "base/core/program_call.h"
+#include "base/text/printable.h"
+#include "base/threads/forked_child.h"
 #include "io/files/machine.h"
 #include "io/watch/page_watch.h"
 #include "stream/store/part.h"

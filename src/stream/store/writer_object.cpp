@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "stream/log/delta.h"
 
 namespace quire::stream {

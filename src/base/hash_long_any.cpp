@@ -1,2 +1,0 @@
-#define QUIRE_LONG_HASH kLongHashAny
-#include "base/hash_long.inc"
