@@ -144,7 +144,7 @@ def check_source(root, path, name, modules, problems):
 
 
 def is_product(path):
-    return not re.search(r"_(test|fuzz|bench|testing)$|_test_support$", path.stem)
+    return not re.search(r"_(test|fuzz|bench|testing)$", path.stem)
 
 
 def check_rooms(root, path, name, rooms, problems):

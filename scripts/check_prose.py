@@ -63,7 +63,7 @@ def files(root, folders, suffix):
 
 
 def is_test(path):
-    return re.search(r"(_test|_fuzz|_bench|_testing)\.(cpp|h)$|_test_support", path) is not None
+    return re.search(r"(_test|_fuzz|_bench|_testing)\.(cpp|h)$", path) is not None
 
 
 def groups(root):

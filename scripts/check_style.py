@@ -88,7 +88,7 @@ class Findings:
 
 def is_library(relative):
     """Code of the library proper: under src/, without the tests that lie beside it."""
-    tests = r"_(test|fuzz|bench)\.cpp$|_test_|_testing|test_support"
+    tests = r"_(test|fuzz|bench)\.cpp$|_test_|_testing"
     return relative.startswith("src/") and not re.search(tests, relative)
 
 

@@ -370,14 +370,14 @@ void Job::Watch(int missing) {
   if (!IsWatched(missing)) {
     watched_rank_ = missing;
     watched_step_ = step_;
-    unheard_ns_.reset();
+    unanswered_since_ns_.reset();
     hindrance_ = Status();
   }
   const uint64_t now_ns = NowNs();
   // If it was not asked for a long time, it is unknown whether it would have answered.
-  if (now_ns - asked_ns_ >= 2 * TimeoutNs()) unheard_ns_.reset();
+  if (now_ns - asked_ns_ >= 2 * TimeoutNs()) unanswered_since_ns_.reset();
   asked_ns_ = now_ns;
-  if (!unheard_ns_.has_value()) unheard_ns_ = asked_ns_;
+  if (!unanswered_since_ns_.has_value()) unanswered_since_ns_ = asked_ns_;
 }
 
 void Job::StartAsking(int missing) {
@@ -402,8 +402,8 @@ void Job::StartAsking(int missing) {
 void Job::TakeAnswer(int rank, Status hindrance) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!IsWatched(rank)) return;
-  unheard_ns_.reset();
-  heard_ns_ = NowNs();
+  unanswered_since_ns_.reset();
+  answered_ns_ = NowNs();
   hindrance_ = std::move(hindrance);
 }
 
@@ -472,11 +472,12 @@ Status Job::Hindrance(int missing) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!IsWatched(missing)) return Status();
   const bool asked_lately = NowNs() - asked_ns_ < 2 * TimeoutNs();
-  if (asked_lately && unheard_ns_.has_value() && NowNs() - *unheard_ns_ >= TimeoutNs()) {
+  if (asked_lately && unanswered_since_ns_.has_value() &&
+      NowNs() - *unanswered_since_ns_ >= TimeoutNs()) {
     return Overdue(missing, "answered rank " + std::to_string(rank));
   }
   // If it was not asked for a long time, it may have made progress since.
-  return NowNs() - heard_ns_ < 2 * TimeoutNs() ? hindrance_ : Status();
+  return NowNs() - answered_ns_ < 2 * TimeoutNs() ? hindrance_ : Status();
 }
 
 Status Job::Overdue(int rank, const std::string& lacking) const {

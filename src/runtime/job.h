@@ -149,7 +149,7 @@ class Job : public std::enable_shared_from_this<Job> {
   Status AfterFailure(const Status& why) const;
   void EnterNext(int step, const Status& status, std::string news);
   void Announce(int rank, bool again = true);
-  Status SendNews(int rank, bool again);
+  Status SendState(int rank, bool again);
   void AnnounceAgain(int rank);
   void SetAcknowledged(int rank);
   void EnterStep(int step, const Status& status, std::string news);
@@ -206,8 +206,8 @@ class Job : public std::enable_shared_from_this<Job> {
   int watched_rank_ = -1;        // that was asked last
   int watched_step_ = -1;        // in this step
   uint64_t asked_ns_ = 0;        // then
-  std::optional<uint64_t> unheard_ns_;  // it has answered no question since then
-  uint64_t heard_ns_ = 0;               // when it answered last
+  std::optional<uint64_t> unanswered_since_ns_;  // it has answered no question since then
+  uint64_t answered_ns_ = 0;                     // when it answered last
   Status hindrance_;                    // that this answer spoke of
 };
 

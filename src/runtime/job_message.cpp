@@ -185,11 +185,11 @@ void Job::EnterNext(int step, const Status& status, std::string news) {
 // other ranks continue, and their next call would wait for `rank`. A rank without news asks for
 // them.
 void Job::Announce(int rank, bool again) {
-  const Status sent = base::OrOutOfMemory([&] { return SendNews(rank, again); });
+  const Status sent = base::OrOutOfMemory([&] { return SendState(rank, again); });
   if (sent.code() == Code::kOutOfMemory && again) Announce(rank, false);
 }
 
-Status Job::SendNews(int rank, bool again) {
+Status Job::SendState(int rank, bool again) {
   std::string message;
   bool last = false;
   {

@@ -16,7 +16,7 @@
 #include "base/threads/epoch.h"
 #include "base/threads/executor.h"
 #include "failing_allocations.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/offline/reader.h"
 #include "table/block_cache.h"
 #include "tests/support/status_asserts.h"

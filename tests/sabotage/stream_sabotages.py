@@ -281,7 +281,7 @@ STREAM_SABOTAGES = [
     Sabotage("streamd-tended", "a part that is only tended is told as being written",
              "tools/quire-streamd/part_timestamps.cpp",
              "if (stream::OnlyTends(holder)) return Known{before.newest_ns, std::nullopt};", "",
-             STREAMD, "PartDatesTest.APartThatIsOnlyTended*"),
+             STREAMD, "PartTimestampsTest.APartThatIsOnlyTended*"),
     Sabotage("mirror-anew", "a removed mirror answers for a store that was made anew",
              "src/stream/remote/remote_reader.cpp",
              "view->version().unix_time_ns == told.unix_time_ns;", "true;", STREAMD,

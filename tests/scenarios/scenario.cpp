@@ -1,7 +1,7 @@
 #include "tests/scenarios/scenario.h"
 
 #include "engine/memory_engine_testing.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/offline/lsm_engine.h"
 
 namespace quire::scenarios {

@@ -16,7 +16,7 @@
 namespace quire::streamd::part_timestamps_test {
 namespace {
 
-class PartDatesTest : public ::testing::Test {
+class PartTimestampsTest : public ::testing::Test {
  protected:
   std::unique_ptr<StreamWriter> Write() {
     StreamOptions options;
@@ -41,7 +41,7 @@ class PartDatesTest : public ::testing::Test {
   PartTimestamps dates_{io::PosixFileSystem(), place_.path()};
 };
 
-TEST_F(PartDatesTest, APartIsDatedAsWrittenNowAndThenByItsNewestVersion) {
+TEST_F(PartTimestampsTest, APartIsDatedAsWrittenNowAndThenByItsNewestVersion) {
   EXPECT_EQ(NewestTold(), 0u) << "there is none";
   for (int i = 0; i < 2; ++i) {
     auto writer = Write();
@@ -54,7 +54,7 @@ TEST_F(PartDatesTest, APartIsDatedAsWrittenNowAndThenByItsNewestVersion) {
 }
 
 // The daemon tends a part, and so does a reader that rebuilds the index of a dead writer.
-TEST_F(PartDatesTest, APartThatIsOnlyTendedIsNotDatedAsWritten) {
+TEST_F(PartTimestampsTest, APartThatIsOnlyTendedIsNotDatedAsWritten) {
   ASSERT_OK(Write()->Finish());
   const uint64_t newest_ns = NewestTold();
   const auto part = stream::Part::OpenExisting(io::PosixFileSystem(), {place_.path(), "store", 3});
@@ -63,7 +63,7 @@ TEST_F(PartDatesTest, APartThatIsOnlyTendedIsNotDatedAsWritten) {
 }
 
 // A writer has come and gone between two looks.
-TEST_F(PartDatesTest, NoticeAWriterThatTheyHaveNotSeen) {
+TEST_F(PartTimestampsTest, NoticeAWriterThatTheyHaveNotSeen) {
   ASSERT_OK(Write()->Finish());
   const uint64_t first = NewestTold();
   ASSERT_OK(Write()->Finish());

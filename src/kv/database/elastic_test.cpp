@@ -19,7 +19,7 @@
 #include "kv/database/persistence_testing.h"
 #include "kv/generations/generation_chain.h"
 #include "kv/protocol/descriptor.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::kv::elastic_test {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "engine/backing_store.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 
 namespace quire::lsm {
 

@@ -11,7 +11,7 @@
 
 #include "base/threads/epoch.h"
 #include "base/threads/sync_point.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/offline/reader.h"
 #include "lsm/version/manifest.h"
 #include "tests/support/status_asserts.h"

@@ -9,7 +9,7 @@
 
 #include "base/text/coding.h"
 #include "base/threads/sync_point.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "tests/support/test_scale.h"
 
 namespace quire::lsm::db_concurrency_test {

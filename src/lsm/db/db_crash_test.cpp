@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/hash/hash.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/memtable/memtable_pool.h"
 #include "lsm/offline/inspect.h"
 #include "lsm/offline/repair.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "log/segment.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/memtable/memtable_pool.h"
 #include "lsm/version/manifest.h"
 #include "tests/support/status_asserts.h"

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "tests/support/resource_limit.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "tests/support/test_scale.h"
 
 namespace quire::lsm::db_failed_sync_test {

@@ -11,7 +11,7 @@
 
 #include "base/threads/sync_point.h"
 #include "log/segment.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "tests/support/held_thread.h"
 #include "tests/support/status_asserts.h"
 

@@ -13,7 +13,7 @@
 #include "base/core/random.h"
 #include "base/threads/epoch.h"
 #include "base/threads/sync_point.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/version/compaction_picker.h"
 #include "tests/support/status_asserts.h"
 

@@ -3,7 +3,7 @@
 #include <iterator>
 #include <vector>
 
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "tests/support/test_scale.h"
 
 namespace quire::lsm::db_model_test {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/memtable/shared_region.h"
 #include "lsm/version/manifest.h"
 #include "lsm/vlog/value_files.h"

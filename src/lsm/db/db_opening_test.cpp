@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "io/ipc/shared_memory.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/memtable/memtable.h"
 #include "lsm/memtable/shared_region.h"
 #include "lsm/offline/reader.h"

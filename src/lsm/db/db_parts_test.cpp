@@ -9,7 +9,7 @@
 
 #include "base/core/random.h"
 #include "io/sim/sim_file_system.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/db/key_locks.h"
 #include "lsm/version/compaction_picker.h"
 #include "lsm/version/run_iterator.h"

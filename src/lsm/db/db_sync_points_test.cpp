@@ -16,7 +16,7 @@
 
 #include "base/core/random.h"
 #include "base/threads/epoch.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "tests/support/held_thread.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/sync_point_places.h"

@@ -1,7 +1,7 @@
 // The promises of one rank's database, one at a time.
 #include <vector>
 
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/version/manifest.h"
 #include "tests/support/status_asserts.h"
 

@@ -23,7 +23,7 @@
 #include "base/threads/sync_point.h"
 #include "io/files/machine.h"
 #include "log/segment.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/memtable/memtable.h"
 #include "tests/support/status_asserts.h"
 #include "tests/support/temp_directory.h"

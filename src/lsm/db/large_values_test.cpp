@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/core/sanitizer.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/offline/reader.h"
 #include "lsm/peer/peer_reader.h"
 #include "table/table.h"

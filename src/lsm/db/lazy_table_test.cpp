@@ -5,16 +5,16 @@
 #include <thread>
 #include <vector>
 
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::lsm::lazy_table_test {
 namespace {
 
 // Some tables, all in one run.
-class LateTables : public testing::Test {
+class LazyTables : public testing::Test {
  protected:
-  LateTables() : test_(SmallOptions()), watched_(io::NewFaultFileSystem(test_.fs())) {}
+  LazyTables() : test_(SmallOptions()), watched_(io::NewFaultFileSystem(test_.fs())) {}
   void SetUp() override {
     ASSERT_OK(test_.Open());
     for (int i = 0; i < kKeys; ++i) ASSERT_OK(test_->Put(Key(i), value_));
@@ -39,7 +39,7 @@ class LateTables : public testing::Test {
   std::unique_ptr<io::FaultFileSystem> watched_;
 };
 
-TEST_F(LateTables, AreOpenedWhereTheyAreReadFirst) {
+TEST_F(LazyTables, AreOpenedWhereTheyAreReadFirst) {
   Watch();
   ASSERT_OK(test_.Open());
   EXPECT_TRUE(opened_.empty()) << *opened_.begin();
@@ -49,7 +49,7 @@ TEST_F(LateTables, AreOpenedWhereTheyAreReadFirst) {
   EXPECT_EQ(opened_.size(), 2u);
 }
 
-TEST_F(LateTables, TablesWithRangeTombstonesAreOpenedAtOnce) {
+TEST_F(LazyTables, TablesWithRangeTombstonesAreOpenedAtOnce) {
   ASSERT_OK(test_.Open());
   ASSERT_OK(test_->DeleteRange(Key(0), Key(kKeys / 2)));
   ASSERT_OK(test_->Flush());
@@ -64,7 +64,7 @@ TEST_F(LateTables, TablesWithRangeTombstonesAreOpenedAtOnce) {
   EXPECT_EQ(iterator->key(), Key(kKeys / 2));
 }
 
-TEST_F(LateTables, TablesThatCannotBeOpenedFailReadsUntilTheyCan) {
+TEST_F(LazyTables, TablesThatCannotBeOpenedFailReadsUntilTheyCan) {
   ASSERT_OK(test_.Open());
   std::string value;
   watched_->FailAt(io::kFaultOpen, 1, UINT64_MAX, Code::kIo);
@@ -82,7 +82,7 @@ TEST_F(LateTables, TablesThatCannotBeOpenedFailReadsUntilTheyCan) {
   EXPECT_EQ(iterator->key(), Key(0));
 }
 
-TEST_F(LateTables, AFailedOpenOfTheOnlyTableOfARunMayBeRetried) {
+TEST_F(LazyTables, AFailedOpenOfTheOnlyTableOfARunMayBeRetried) {
   TestDb small{SmallOptions()};
   ASSERT_OK(small.Open());
   ASSERT_OK(small->Put(Key(0), value_));
@@ -102,7 +102,7 @@ TEST_F(LateTables, AFailedOpenOfTheOnlyTableOfARunMayBeRetried) {
   small.Close();
 }
 
-TEST_F(LateTables, AreOpenedOnceByConcurrentFirstReaders) {
+TEST_F(LazyTables, AreOpenedOnceByConcurrentFirstReaders) {
   ASSERT_OK(test_.Open());
   std::vector<std::thread> readers;
   for (int reader = 0; reader < 4; ++reader) {
@@ -113,7 +113,7 @@ TEST_F(LateTables, AreOpenedOnceByConcurrentFirstReaders) {
   for (std::thread& reader : readers) reader.join();
 }
 
-TEST_F(LateTables, TablesThatCannotBeOpenedFailAMergeAndStay) {
+TEST_F(LazyTables, TablesThatCannotBeOpenedFailAMergeAndStay) {
   ASSERT_OK(test_.Open());
   ASSERT_OK(test_->Put(Key(0), "newer"));
   ASSERT_OK(test_->Flush());
@@ -127,7 +127,7 @@ TEST_F(LateTables, TablesThatCannotBeOpenedFailAMergeAndStay) {
   EXPECT_EQ(GetText(test_.db(), Key(kKeys - 1)), value_);
 }
 
-TEST_F(LateTables, TablesThatVanishAreDamageAndNotAbsentKeys) {
+TEST_F(LazyTables, TablesThatVanishAreDamageAndNotAbsentKeys) {
   ASSERT_OK(test_.Open());
   const auto files = test_.fs().List("/db");
   ASSERT_OK(files.status());

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/vlog/value_files.h"
 #include "tests/support/shortened_maps.h"
 #include "tests/support/status_asserts.h"

@@ -12,7 +12,7 @@
 
 #include "base/threads/sync_point.h"
 #include "engine/write_batch.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "tests/support/status_asserts.h"
 
 namespace quire::lsm::write_room_test {

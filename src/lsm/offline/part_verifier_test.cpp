@@ -1,7 +1,7 @@
 // Verifies a copy: the same damage is found as by a reader of everything.
 #include <gtest/gtest.h>
 
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/offline/part_verifier.h"
 #include "lsm/offline/reader.h"
 #include "lsm/version/manifest.h"

@@ -10,7 +10,7 @@
 #include "base/core/sanitizer.h"
 #include "io/files/machine.h"
 #include "io/paths/forwarding.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/memtable/shared_region.h"
 #include "tests/support/status_asserts.h"
 

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <thread>
 
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/offline/lsm_engine.h"
 #include "lsm/offline/reader.h"
 #include "tests/support/status_asserts.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "io/sim/sim_file_system.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/memtable/memtable_pool.h"
 #include "lsm/offline/repair.h"
 #include "lsm/version/manifest.h"

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "base/text/coding.h"
-#include "lsm/db/db_test_support.h"
+#include "lsm/db/db_testing.h"
 #include "lsm/offline/inspect.h"
 #include "lsm/offline/reader.h"
 #include "tests/support/status_asserts.h"
