@@ -39,7 +39,7 @@ bench 1 engine --directory "$folder" --verify-checksums false --value-bytes 100,
   --engine lsm,leveldb --op readrandom,seekrandom
 # In memory alone: what values of 1 MiB cost beyond their copies.
 bench 1 engine --directory /dev/shm --value-bytes 1048576 --op fillrandom,overwrite,readrandom
-bench 1 small --directory "$folder"
+for ranks in 1 2; do bench "$ranks" small --directory "$folder"; done
 for ranks in 1 2 4; do
   bench "$ranks" basic --directory "$folder" --value-bytes 8,1024 --count 100000
   bench "$ranks" basic --directory "$folder" --value-bytes 131072 --count 1000

@@ -42,7 +42,7 @@ class Row:
         if mine and theirs:
             ratio = median(mine) / median(theirs)
             cells["peer"] = f"{name}: {self.form(median(theirs))}"
-            cells["ratio"] = f"{1 / ratio if self.less else ratio:.2g}"
+            cells["ratio"] = digits(1 / ratio if self.less else ratio, 2)
         return cells
 
 
@@ -79,20 +79,20 @@ FIRST = [of_engine("fillrandom", 100, "random puts, 100 B, 1 rank"),
          Row("checkpoint of 2.1 GB, 2 ranks", other("", "seconds", what="checkpoint", **SAVED),
              other("`cp` and `sync`", "seconds", what="cp_sync", **SAVED), SECONDS,
              "cr --count 8000", less=True),
+         Row("counting k-mers, 2 ranks",
+             other("", "kmers_per_s", way="quire", combine_bits=20, **KMERS),
+             other("MPI_Alltoallv", "kmers_per_s", way="alltoallv", **KMERS), rate, "kmer"),
+         Row("time added to a partitioned epoch",
+             other("", "slowdown_percent", format="ribbon", **EPOCH),
+             other("pointers", "slowdown_percent", format="pointer", **EPOCH), percent,
+             "partition --figure 8 --buffer-bytes 100663296 "
+             "--formats direct,base,pointer,bloom,cuckoo,ribbon", less=True),
          Row("stream, puts of 1 MiB, 1 rank", other("", "mb_per_s", method="stream", **PUTS),
              other("memcpy", "mb_per_s", method="memcpy", **PUTS), SPEED, "stream --figure 5")]
 MORE = [of_engine("seekrandom", 100, "seeks and 50 nexts, 100 B, 1 rank"),
         Row("half puts, half gets, 8 B, 2 ranks", other("", "mix_ops_per_s", store="quire", **MIX),
             other("range servers", "mix_ops_per_s", store="range servers", **MIX), rate,
-            "mdhim --value-bytes 8 --count 10000 --transport auto"),
-        Row("counting k-mers, 2 ranks",
-            other("", "kmers_per_s", way="quire", combine_bits=20, **KMERS),
-            other("MPI_Alltoallv", "kmers_per_s", way="alltoallv", **KMERS), rate, "kmer"),
-        Row("time added to a partitioned epoch",
-            other("", "slowdown_percent", format="ribbon", **EPOCH),
-            other("pointers", "slowdown_percent", format="pointer", **EPOCH), percent,
-            "partition --figure 8 --buffer-bytes 100663296 "
-            "--formats direct,base,pointer,bloom,cuckoo,ribbon", less=True)]
+            "mdhim --value-bytes 8 --count 10000 --transport auto")]
 
 
 class Glance:

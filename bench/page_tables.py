@@ -393,7 +393,7 @@ STREAM = {
     "stream-remote": Table(
         ["version of"],
         [((bytes_of(size),), {"object_bytes": size})
-         for size in (128 << 20, 16 << 20, 4 << 20, 1 << 20, 65536)],
+         for size in (128 << 20, 16 << 20, 1 << 20, 65536)],
         [("get / TCP alone", "speed_to_tcp", times, {"method": "remote"}),
          ("view / TCP alone", "speed_to_tcp", times, {"method": "remote-view"}),
          ("get [µs]", "us", digits, {"method": "remote"}),

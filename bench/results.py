@@ -44,6 +44,10 @@ def digits(value, count=3):
     return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{Decimal(str(rounded)).normalize():f}"
 
 
+def of_ranks(count):
+    return f"{count} rank" if count == 1 else f"{count} ranks"
+
+
 def rate(value):
     """Operations per second."""
     for limit, unit in ((1e6, "M"), (1e3, "k")):

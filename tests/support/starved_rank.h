@@ -1,5 +1,5 @@
-// One rank of a job whose n-th allocation, descriptor or mapping fails in a collective call, or all
-// allocations from the n-th on, for n = 0, 1, ...: all ranks must receive the same code.
+// One rank of a job whose n-th allocation, descriptor or mapping fails in a collective call, for
+// n = 0, 1, ...: all ranks must receive the same code.
 //
 // Threads: one thread of each rank; collective.
 #ifndef QUIRE_TESTS_SUPPORT_STARVED_RANK_H_
@@ -28,7 +28,6 @@ struct ShortageOfARank {
 };
 constexpr ShortageOfARank kShortagesOfARank[] = {
     {"allocation", FailAllocationHere, AllocationFailed},
-    {"the allocations from", FailAllocationsHereFrom, AllocationFailed},
     {"descriptor", FailDescriptorHere, SystemCallFailed},
     {"mapping", FailMappingHere, SystemCallFailed}};
 

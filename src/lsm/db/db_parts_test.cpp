@@ -430,7 +430,7 @@ TEST_F(SegmentTrackerTest, AFileGoesWhenTheLastReaderDoes) {
   EXPECT_TRUE(obsolete_files_->TakeSegments().empty());
   EXPECT_EQ(tracker_.HandlesBetween(1, 2).size(), 1u) << "while somebody reads it, so may others";
   readers.clear();
-  EXPECT_EQ(obsolete_files_->TakeSegments(), std::set<uint64_t>{1});
+  EXPECT_EQ(obsolete_files_->TakeSegments(), std::vector<uint64_t>{1});
   EXPECT_TRUE(tracker_.HandlesBetween(1, 2).empty());
   EXPECT_EQ(tracker_.HandlesBetween(5, 7).size(), 2u) << "young ones, not seen yet";
 }
