@@ -59,6 +59,7 @@ std::shared_ptr<Job> Job::Prepare(const std::shared_ptr<ContextState>& context, 
     settled.assign(first, context->jobs.end());
     context->jobs.erase(first, context->jobs.end());
     context->jobs.push_back(job);
+    job->stopped_ = false;
   }
   for (const std::shared_ptr<Job>& other : settled) other->Stop();
   OrStop(job, [&] {

@@ -194,7 +194,7 @@ class Job : public std::enable_shared_from_this<Job> {
   bool fresh_ = false;    // the work does not know news_ yet
   std::string news_;
   bool ended_ = false;
-  bool stopped_ = false;
+  bool stopped_ = true;          // until the context has it: before that nothing runs
   Status status_;                // once ended_
   std::vector<Report> reports_;  // rank 0: of step_
   std::string announced_;        // rank 0: the news that all get, encoded

@@ -120,6 +120,29 @@ TEST(JobShortage, AJobThatFailedNeverEndsWell) {
   }
 }
 
+// Each allocation from the n-th on fails until the start returns: also what the job would need to
+// be stopped.
+TEST(JobShortage, AJobThatFindsNoMemoryToStartStopsNoProgram) {
+  bool failed = true;
+  for (int64_t n = 0; failed; ++n) {
+    RunSimRanks({.rank_count = 1, .timeout_ms = 20'000},
+                [&](const std::shared_ptr<ContextState>& context) {
+                  const uint32_t number = context->TakeNumber();
+                  auto work = std::make_unique<FailingWork>(false, 0);
+                  std::shared_ptr<Job> job;
+                  test::FailAllocationsHereFrom(n);
+                  const Status started = base::OrOutOfMemory([&] {
+                    job = Job::Start(context, number, "the test", std::move(work));
+                    return Status();
+                  });
+                  failed = test::AllocationFailed();
+                  EXPECT_EQ(started.code(), job == nullptr ? Code::kOutOfMemory : Code::kOk) << n;
+                  EXPECT_TRUE(failed || job != nullptr) << n;
+                });
+    ASSERT_FALSE(HasFailure()) << n;
+  }
+}
+
 // Rank 1 finds no memory for one thing while it waits for a job that ends well.
 Outcome WaitWithout(int64_t allocation) {
   std::array<Code, 2> next;

@@ -31,6 +31,10 @@ constexpr ShortageOfARank kShortagesOfARank[] = {
     {"descriptor", FailDescriptorHere, SystemCallFailed},
     {"mapping", FailMappingHere, SystemCallFailed}};
 
+/// Lasts until the call returns.
+constexpr ShortageOfARank kLastingShortage = {"the allocations from", FailAllocationsHereFrom,
+                                              AllocationFailed};
+
 /// Fails each of the first 24 allocations of the call, and then every 24th of as many as there are;
 /// with QUIRE_TEST_SCALE of 2 or more each.
 constexpr int64_t kEachUntil = 24;
