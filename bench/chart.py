@@ -14,7 +14,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs/benchmarks"
 HEAD = "| workload | Quire | best peer | ratio | command |"
-TICKS = (0.5, 1, 2, 5, 10, 20, 50)
+TICKS = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
 WIDTH, LEFT, RIGHT, TOP, ROW = 880, 275, 160, 44, 28
 INK, GRID, FASTER, SLOWER = "#24292f", "#d0d7de", "#2f6fb5", "#b5532f"
 
@@ -32,6 +32,8 @@ def rows(page):
 
 def place(ratio):
     """The x of a ratio on the axis."""
+    if not TICKS[0] <= ratio <= TICKS[-1]:
+        sys.exit(f"the axis of the chart has no room for {ratio:g}: change TICKS")
     low, high = math.log(TICKS[0]), math.log(TICKS[-1])
     return round(LEFT + (math.log(ratio) - low) / (high - low) * (WIDTH - LEFT - RIGHT), 1)
 

@@ -9,10 +9,10 @@ from results import digits, percent, rate, scaled
 def best_of(metric, engines, where):
     """The fastest of these engines: its name and its values, one for each run."""
     def found(runs):
-        rates = {name: [v for v in (run.value(metric, engine=engine, **where) for run in runs)
-                        if v is not None] for engine, name in engines}
-        rates = {name: values for name, values in rates.items() if values}
-        return max(rates.items(), key=lambda item: median(item[1])) if rates else ("", [])
+        rates = [(name, [v for v in (run.value(metric, engine=engine, **where) for run in runs)
+                         if v is not None]) for engine, name in engines]
+        rates = [(name, values) for name, values in rates if values]
+        return max(rates, key=lambda rate: median(rate[1])) if rates else ("", [])
     return found
 
 
@@ -46,7 +46,7 @@ class Row:
         return cells
 
 
-PEERS = [("leveldb", "LevelDB"), ("rocksdb", "RocksDB"), ("rocksdb-blob", "RocksDB")]
+PEERS = [("leveldb", "LevelDB"), ("rocksdb", "RocksDB"), ("rocksdb-blob", "RocksDB, blobs")]
 
 
 def of_engine(op, size, title):

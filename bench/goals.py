@@ -104,7 +104,8 @@ def parallel_goals():
                "parallel")
     for transport, title in (("auto", "shared memory"), ("mpi", "MPI")):
         yield Goal(f"4 idle ranks, {title}: at most 5 % of one core", "percent_of_one_core", "<=",
-                   5, percent, "parallel", bench="idle", ranks=4, transport=transport)
+                   5, percent, "parallel", bench="idle", ranks=4, transport=transport,
+                   state="waiting")
     for ranks in (1, 2, 4):
         yield Goal(f"counting k-mers, {of_ranks(ranks)} >= 0.33x of MPI_Alltoallv",
                    "ratio_to_alltoallv", ">=", 1 / 3, times, "parallel", bench="kmer", way="quire",
@@ -207,7 +208,8 @@ def stream_goals():
         yield Goal(f"delta snapshot <= 1.1x of a full one, {title}", to_full, "<=", 1.1, times,
                    "stream")
     yield Goal("a sleeping reader sees a version <= 50 µs after the call of put",
-               "seen_after_call_us", "<=", 50, digits, "stream", bench="stream", figure="wait")
+               "seen_after_call_us", "<=", 50, digits, "stream", bench="stream", figure="wait",
+               object_bytes=4096)
     yield Goal("a view of 400 MiB <= 2 µs", "us", "<=", 2, digits, "stream", bench="stream",
                figure="8", method="view", object_bytes=400 << 20)
     for size, title in ((128 << 20, "128 MiB"), (16 << 20, "16 MiB"), (1 << 20, "1 MiB"),

@@ -388,8 +388,9 @@ STREAM = {
         [(("after the call of put, median",), {"metric": "seen_after_call_us"}),
          (("after the return of put, median",), {"metric": "seen_after_return_us"}),
          (("after the return of put, 99th percentile",), {"metric": "seen_after_return_p99_us"})],
-        [("2 ranks", lambda run, where: run.value(where["metric"], bench="stream", figure="wait"),
-          digits, {})]),
+        [(bytes_of(size), lambda run, where: run.value(
+            where["metric"], bench="stream", figure="wait", object_bytes=where["size"]), digits,
+          {"size": size}) for size in (64, 4096)]),
     "stream-remote": Table(
         ["version of"],
         [((bytes_of(size),), {"object_bytes": size})

@@ -16,14 +16,17 @@ class Run:
 
     def value(self, metric, **where):
         """The metric's median over the cases with these parameters ("bench" and "ranks" among
-        them); None if there is no such case. A parameter that is None must be missing."""
+        them); None if there is no such case. A parameter that is None must be missing. Cases that
+        differ in another parameter must not be mixed."""
         found = []
         for case in self.cases:
             params = {"bench": case["bench"], **case["params"]}
             if all(params.get(name) == value for name, value in where.items()):
                 if metric in case["results"]:
-                    found.append(case["results"][metric])
-        return median(found) if found else None
+                    found.append((params, case["results"][metric]))
+        if any(params != found[0][0] for params, _ in found):
+            raise SystemExit(f"{metric} of {where}: the cases of {self.name} differ")
+        return median([value for _, value in found]) if found else None
 
     def ratio(self, metric, of, to, **where):
         """value(metric) with the parameters `of`, divided by the one with `to`."""

@@ -19,8 +19,8 @@ int ParallelMain(const char* program, Job job) {
   const Status status = job();
   if (!status.ok()) {
     std::fprintf(stderr, "%s: %s\n", program, status.ToString().c_str());
-    // The launcher ends the other ranks if one ends without MPI_Finalize. After MPI_Abort that of
-    // Open MPI 4.1 sometimes waits for ever.
+    // mpiexec ends the other ranks if one ends without MPI_Finalize; srun does with
+    // --kill-on-bad-exit. After MPI_Abort the mpiexec of Open MPI 4.1 sometimes waits for ever.
     return 1;
   }
   MPI_Finalize();

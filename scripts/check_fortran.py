@@ -56,7 +56,7 @@ def f_type(declared):
     """As c_type, of a Fortran declaration such as `integer(c_int), value`."""
     by_value = re.search(r"\bvalue\b", declared) is not None
     if re.match(r"type\(c_funptr\)", declared):
-        return "function"
+        return "function" if by_value else "*function"
     if re.match(r"type\(c_ptr\)", declared):
         return "*any" if by_value else "**any"
     kind = re.match(r"(?:integer|real|character)\s*\((?:kind=)?(\w+)\)", declared)

@@ -20,7 +20,7 @@ int RunRanks(int argc, char** argv, Job job) {
   }();
   if (!status.ok()) {
     std::cerr << status.ToString() << std::endl;
-    return 1;  // without MPI_Finalize: the launcher ends the other ranks
+    return 1;  // without MPI_Finalize: mpiexec ends the other ranks (srun: --kill-on-bad-exit)
   }
   return MPI_Finalize() != MPI_SUCCESS;
 }

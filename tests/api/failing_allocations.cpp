@@ -99,8 +99,8 @@ void FailAllocationHere(int64_t n) {
 }
 
 void FailAllocationsHereFrom(int64_t n) {
-  from_one_on = true;
   FailAllocationHere(n);
+  from_one_on = true;  // last: while none is counted, it would be true of every thread
 }
 
 void FailAllAllocations() {

@@ -13,6 +13,10 @@ BESIDE_GUARD = "if (found.value.size() < kHoldUpBytes) return Deliver(found.valu
 BESIDE_BLOCK = "      if (found.block != nullptr) late->block = table::BlockPin(found.block);\n"
 
 ENGINE_SABOTAGES = [
+    Sabotage("found-once", "a log segment that a failed attempt made passes for a found one",
+             "src/lsm/memtable/memtable_pool.cpp",
+             "const bool found = std::exchange(slots_[header.id].found, false);",
+             "const bool found = slots_[header.id].found;", LSM, "MemTablePool.AReplacedFile*"),
     Sabotage("restart-unsynced-name", "a restart in place builds on a name that nobody synced",
              "src/kv/persistence/restart.cpp",
              "  if (options_.in_place) QUIRE_RETURN_IF_ERROR(fs_.SyncDirectory(home));\n", "",

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/core/out_of_memory.h"
+
 namespace quire::lsm {
 namespace {
 
@@ -32,10 +34,13 @@ RunWriter NewRunWriter(const JobParts& parts, SegmentTracker::Protection protect
 
 Result<uint64_t> PublishRun(const JobParts& parts, RunWriter& writer, RunEdit* edit) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<table::TableInfo> tables, writer.Finish());
-  Status status =
-      tables.empty() ? Status() : parts.tables.fs->SyncDirectory(parts.tables.directory);
-  if (status.ok()) status = BuildOutput(parts.tables, tables, edit);
-  if (status.ok()) status = parts.versions->Publish(*edit);
+  const Status status = base::OrOutOfMemory([&]() -> Status {
+    if (!tables.empty()) {
+      QUIRE_RETURN_IF_ERROR(parts.tables.fs->SyncDirectory(parts.tables.directory));
+    }
+    QUIRE_RETURN_IF_ERROR(BuildOutput(parts.tables, tables, edit));
+    return parts.versions->Publish(*edit);
+  });
   if (!status.ok() && !parts.versions->in_doubt()) writer.Remove();
   QUIRE_RETURN_IF_ERROR(status);
   uint64_t bytes = 0;

@@ -189,7 +189,8 @@ Result<std::shared_ptr<PooledMemTable>> MemTablePool::PrepareSlot(
   if (records == nullptr) {
     if (segment == nullptr) {
       using Origin = log::Segment::Origin;
-      const bool found = slots_[header.id].found;  // never changes
+      // Once: what a failed attempt leaves has no durable name.
+      const bool found = std::exchange(slots_[header.id].found, false);
       QUIRE_ASSIGN_OR_RETURN(segment,
                              CreateSegment(header, found ? Origin::kFound : Origin::kNew));
     }

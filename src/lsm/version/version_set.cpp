@@ -161,7 +161,9 @@ Status VersionSet::WriteManifest(const Manifest& manifest, uint64_t previous_epo
 
 Status VersionSet::InDoubt(const Status& why) {
   in_doubt_.store(true, std::memory_order_release);
-  return base::UnknownOutcome(why, "; whether the new manifest counts is not known");
+  const Status unknown = base::OrOutOfMemory(
+      [&] { return base::UnknownOutcome(why, "; whether the new manifest counts is not known"); });
+  return unknown.code() == Code::kIo ? unknown : Status(Code::kIo);
 }
 
 // Fails if in doubt: no publication may build on what readers here see, as the manifest may be

@@ -147,7 +147,7 @@ class VersionSet {
   /// Publishes `edit`: in the manifest, then for readers.
   ///
   /// Errors  kReadOnly: after an earlier failure it is not known which manifest is in force. kIo:
-  ///         from now on it is not known (in_doubt). kNoSpace, kOutOfMemory, kBusy: nothing has
+  ///         if in_doubt() it is not known from now on. kNoSpace, kOutOfMemory, kBusy: nothing has
   ///         changed. No step that follows the manifest's writing needs memory.
   Status Publish(const RunEdit& edit);
   /// Returns whether the manifest may name tables that were to be removed.
