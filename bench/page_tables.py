@@ -46,16 +46,8 @@ OPS_TITLES = {"seekrandom": "seekrandom, 50 nexts"}
 def space(run, where):
     """Bytes on the device after all values were overwritten, as a multiple of the live ones."""
     written = run.value("space_bytes", **where)
-    count = run.value("ops_per_s", **where) and case_param(run, "count", where)
-    return written / (count * (16 + where["value_bytes"])) if written and count else None
-
-
-def case_param(run, name, where):
-    for case in run.cases:
-        params = {"bench": case["bench"], **case["params"]}
-        if all(params.get(key) == value for key, value in where.items()):
-            return params.get(name)
-    return None
+    counts = [params["count"] for params, _ in run.matching(where)]
+    return written / (counts[0] * (16 + where["value_bytes"])) if written else None
 
 
 ENGINE = {
@@ -233,10 +225,8 @@ PERSISTENCE = {
         bench="cr"),
     "cr-first-get": Table(
         ["milliseconds until the first value"], CR_ROWS,
-        [(title, lambda run, where: 1000 * (run.value("open_seconds", **where) +
-                                            run.value("first_get_seconds", **where))
-          if run.value("open_seconds", **where) is not None else None, scaled(1, "", 2),
-          {"what": what})
+        [of_what(title, what, lambda run, where: run.sum(
+            "open_seconds", "first_get_seconds", **where), scaled(1000, "", 2))
          for title, what in (("1 rank opens the database", "elastic_repository"),
                              ("1 rank opens the checkpoint where it lies", "elastic_checkpoint"),
                              ("more ranks open the database", "elastic_more"))],

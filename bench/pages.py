@@ -23,10 +23,9 @@ BLOCK = re.compile(r"<!-- pages\.py: ([\w-]+) -->\n(?:(?!<!--).*\n)*<!-- end -->
 
 
 def markdown(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    for row in rows:
-        lines.append(("| " + " | ".join(map(str, row)) + " |").replace("|  |", "| |"))
-    return "\n".join(line.replace("|  |", "| |") for line in lines)
+    lines = ["|".join(["", *(f" {cell} " if cell != "" else " " for cell in row), ""])
+             for row in [head, ["---"] * len(head), *rows]]
+    return "\n".join(lines)
 
 
 def middle(values, form):

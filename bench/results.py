@@ -18,15 +18,23 @@ class Run:
         """The metric's median over the cases with these parameters ("bench" and "ranks" among
         them); None if there is no such case. A parameter that is None must be missing. Cases that
         differ in another parameter must not be mixed."""
-        found = []
-        for case in self.cases:
-            params = {"bench": case["bench"], **case["params"]}
-            if all(params.get(name) == value for name, value in where.items()):
-                if metric in case["results"]:
-                    found.append((params, case["results"][metric]))
+        found = [(params, results[metric]) for params, results in self.matching(where)
+                 if metric in results]
         if any(params != found[0][0] for params, _ in found):
             raise SystemExit(f"{metric} of {where}: the cases of {self.name} differ")
         return median([value for _, value in found]) if found else None
+
+    def matching(self, where):
+        """Parameters and results of each case that has these parameters."""
+        for case in self.cases:
+            params = {"bench": case["bench"], **case["params"]}
+            if all(params.get(name) == value for name, value in where.items()):
+                yield params, case["results"]
+
+    def sum(self, *metrics, **where):
+        """The sum of value() of each metric; None if one was not measured."""
+        values = [self.value(metric, **where) for metric in metrics]
+        return sum(values) if None not in values else None
 
     def ratio(self, metric, of, to, **where):
         """value(metric) with the parameters `of`, divided by the one with `to`."""

@@ -6,18 +6,15 @@
 A parameter that is the same in all cases of a benchmark is said once, above its table.
 """
 import argparse
-import json
 from pathlib import Path
 
+from results import Run, rate
 
-def number(value):
-    """Three significant digits, with the thousands and millions as words."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return str(value)
-    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
-        if abs(value) >= limit:
-            return f"{value / (limit if limit != 1e4 else 1e3):.3g}{unit}"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+def text_of(value):
+    """A number with three significant digits, and M and k; anything else as it is."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return rate(value) if is_number else str(value)
 
 
 def names_of(cases, part):
@@ -36,7 +33,7 @@ def table(bench, cases):
              "| " + " | ".join("---" for _ in differing + results) + " |"]
     for case in cases:
         cells = [str(case["params"].get(name, "")) for name in differing]
-        cells += [number(case["results"].get(name, "")) for name in results]
+        cells += [text_of(case["results"].get(name, "")) for name in results]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -48,8 +45,7 @@ def main():
     arguments = parser.parse_args()
     groups = {}
     for path in arguments.results:
-        for line in path.read_text().splitlines():
-            case = json.loads(line)
+        for case in Run(path).cases:
             groups.setdefault((case["bench"], case["params"].get("figure")), []).append(case)
     for (bench, _), cases in groups.items():
         if arguments.bench in (None, bench):
