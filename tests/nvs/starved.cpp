@@ -7,24 +7,13 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tests/api/failing_allocations.h"
-#include "tests/api/failing_system_calls.h"
+#include "tests/api/shortages.h"
 
 namespace {
 
 constexpr int kBytes = 64;
 int failures = 0;
 int refused = 0;  // calls that said that there was no memory
-
-struct Shortage {
-  void (*refuse)(int64_t n);
-  bool (*was_refused)();
-};
-constexpr Shortage kShortages[] = {
-    {quire::test::FailAllocationHere, quire::test::AllocationFailed},
-    {quire::test::FailAllocationsHereFrom, quire::test::AllocationFailed},
-    {quire::test::FailDescriptorHere, quire::test::SystemCallFailed},
-    {quire::test::FailMappingHere, quire::test::SystemCallFailed}};
 
 void Expect(bool good, const char* what) {
   if (good) return;
@@ -34,7 +23,7 @@ void Expect(bool good, const char* what) {
 
 // `call()` returns a code; `restore()` takes back what a call that was done has changed.
 template <typename Call, typename Restore>
-void SweepOf(const Shortage& shortage, const char* name, const Call& call,
+void SweepOf(const quire::test::Shortage& shortage, const char* name, const Call& call,
              const Restore& restore) {
   for (int64_t n = 0;; ++n) {
     shortage.refuse(n);
@@ -52,7 +41,10 @@ void SweepOf(const Shortage& shortage, const char* name, const Call& call,
 
 template <typename Call, typename Restore>
 void Sweep(const char* name, const Call& call, const Restore& restore) {
-  for (const Shortage& shortage : kShortages) SweepOf(shortage, name, call, restore);
+  for (const quire::test::Shortage& shortage : quire::test::kShortages) {
+    SweepOf(shortage, name, call, restore);
+  }
+  SweepOf(quire::test::kLastingShortage, name, call, restore);
 }
 
 int CodeOf(const void* given) {

@@ -10,30 +10,15 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "tests/api/failing_allocations.h"
-#include "tests/api/failing_system_calls.h"
+#include "tests/api/shortages.h"
 #include "tests/support/test_scale.h"
 
 namespace quire::test {
 
 struct StarvedCalls {
   int failed = 0;  ///< calls that returned an error, on all ranks the same one
-  int parted = 0;  ///< calls that ranks heard otherwise
+  int parted = 0;  ///< calls whose code was not the same on all ranks
 };
-
-struct ShortageOfARank {
-  const char* what;
-  void (*refuse)(int64_t n);
-  bool (*was_refused)();
-};
-constexpr ShortageOfARank kShortagesOfARank[] = {
-    {"allocation", FailAllocationHere, AllocationFailed},
-    {"descriptor", FailDescriptorHere, SystemCallFailed},
-    {"mapping", FailMappingHere, SystemCallFailed}};
-
-/// Lasts until the call returns.
-constexpr ShortageOfARank kLastingShortage = {"the allocations from", FailAllocationsHereFrom,
-                                              AllocationFailed};
 
 /// Fails each of the first 24 allocations of the call, and then every 24th of as many as there are;
 /// with QUIRE_TEST_SCALE of 2 or more each.
@@ -45,7 +30,7 @@ inline int64_t StarvedStep(int64_t n) {
 
 /// As StarveLastRank, for one kind of shortage; adds to `outcome`.
 template <typename Call, typename Restore>
-void StarveLastRankOf(const ShortageOfARank& shortage, const char* name, const Call& call,
+void StarveLastRankOf(const Shortage& shortage, const char* name, const Call& call,
                       const Restore& restore, StarvedCalls* outcome) {
   int rank = 0;
   int size = 1;
@@ -79,7 +64,7 @@ void StarveLastRankOf(const ShortageOfARank& shortage, const char* name, const C
 template <typename Call, typename Restore>
 StarvedCalls StarveLastRank(const char* name, const Call& call, const Restore& restore) {
   StarvedCalls outcome;
-  for (const ShortageOfARank& shortage : kShortagesOfARank) {
+  for (const Shortage& shortage : kShortages) {
     StarveLastRankOf(shortage, name, call, restore, &outcome);
   }
   return outcome;

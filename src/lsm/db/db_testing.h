@@ -17,21 +17,9 @@
 #include "base/threads/executor.h"
 #include "io/sim/sim_file_system.h"
 #include "lsm/db/db.h"
+#include "lsm/db/small_options_testing.h"
 
 namespace quire::lsm {
-
-/// Small enough that flushes and merges happen all the time.
-inline StorageOptions SmallOptions() {
-  StorageOptions options;
-  options.memtable_bytes = 64 << 10;
-  options.value_segment_bytes = 64 << 10;
-  options.value_separation_bytes_min = 256;
-  options.block_bytes = 512;
-  options.table_bytes_max = 64 << 10;
-  options.compaction_trigger = 3;
-  options.cache_bytes = 256 << 10;
-  return options;
-}
 
 /// A database on a machine of its own.
 class TestDb {

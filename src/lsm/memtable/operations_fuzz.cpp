@@ -13,6 +13,7 @@
 #include "base/threads/executor.h"
 #include "io/sim/sim_file_system.h"
 #include "lsm/db/db.h"
+#include "lsm/db/small_options_testing.h"
 
 namespace quire::lsm {
 namespace {
@@ -24,13 +25,6 @@ class Subject {
   Subject() {
     environment_.fs = fs_.get();
     environment_.executor = executor_.get();
-    options_.memtable_bytes = 64 << 10;
-    options_.value_segment_bytes = 64 << 10;
-    options_.value_separation_bytes_min = 256;
-    options_.block_bytes = 512;
-    options_.table_bytes_max = 64 << 10;
-    options_.compaction_trigger = 3;
-    options_.cache_bytes = 256 << 10;
     Open();
   }
   ~Subject() { Close(); }
