@@ -1,4 +1,4 @@
-// What the programs of this folder share: main() of a parallel program, and a check of a result.
+// All programs of this folder use these: main() of a parallel program, and a check of a result.
 #pragma once
 
 #include <quire/mpi.h>

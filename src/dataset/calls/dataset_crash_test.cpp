@@ -1,7 +1,7 @@
-// Writes a dataset with a crash at any step, a rank that dies or stops at any call, or a message
-// that is damaged. What was complete stays, epochs that were reported complete are there, and no
-// epoch is torn.
-// QUIRE_DATASET_CRASH_POINTS sets how many points.
+// Writes a dataset while the machine crashes at any step, a rank dies or stops at any call, or a
+// message is damaged. Afterwards the dataset has each epoch that a rank reported as complete, and
+// no epoch is there in part.
+// QUIRE_DATASET_CRASH_POINTS sets how many points are tried.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -72,8 +72,8 @@ class DatasetScanImpl final : public DatasetScan {
     }
   }
 
-  // Orders two entries. Of equal ones the entry that was found first stays: that of the newest
-  // table.
+  // Orders entries by key; with equal keys the larger number comes first. If both are equal,
+  // Settle() keeps the entry that it met first: that of the newest table.
   static bool Before(const table::EntryIterator& a, const table::EntryIterator& b) {
     const int order = a.key().compare(b.key());
     return order != 0 ? order < 0 : a.lsn() > b.lsn();

@@ -175,8 +175,8 @@ Status DatasetWriterImpl::EndEpoch() {
   return written;
 }
 
-// Takes a step together with all ranks, even if one of them failed. What a rank sends names the
-// attempt and the step: a rank that was given up and is in another call sends something else.
+// Takes a step together with all ranks, even if one of them failed. Each rank sends the attempt and
+// the step along. Thus the others notice a rank that they gave up and that is in another call.
 DatasetWriterImpl::Step DatasetWriterImpl::Take(StepName name, const Status& mine,
                                                 uint64_t number) {
   constexpr size_t kHead = 2 * sizeof(uint64_t);

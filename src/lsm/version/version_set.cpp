@@ -194,7 +194,7 @@ Status VersionSet::Publish(const RunEdit& edit) {
 // manifest would count while readers here see the old runs.
 VersionSet::Publication VersionSet::Prepare(const RunEdit& edit, uint64_t open_floor) const {
   Publication next;
-  const std::vector<std::shared_ptr<const Run>> runs = EditedRuns(edit);
+  std::vector<std::shared_ptr<const Run>> runs = EditedRuns(edit);
   const SegmentUses uses = UsesOf(runs);
   next.unused = segments_.Unused(uses);
   next.manifest = NextManifest(edit, runs, open_floor);
@@ -205,7 +205,7 @@ VersionSet::Publication VersionSet::Prepare(const RunEdit& edit, uint64_t open_f
     const std::lock_guard<std::mutex> lock(locks_.mutex);
     next.version->immutables.reserve(current_->immutables.size() + pool_->live_max());
   }
-  next.version->runs = runs;
+  next.version->runs = std::move(runs);
   next.version->segments = segments_.HandlesWithout(next.unused);
   next.version->segments_floor = open_floor;
   for (const uint64_t id : segments_.MostlyDead(uses)) {
@@ -214,7 +214,7 @@ VersionSet::Publication VersionSet::Prepare(const RunEdit& edit, uint64_t open_f
   return next;
 }
 
-// The manifest is written: from now on everybody sees it. Takes no memory.
+// Shows readers what the manifest on the disk says by now. Takes no memory.
 void VersionSet::ShowPublished(const RunEdit& edit, Publication next) noexcept {
   segments_.GiveUp(std::move(next.unused));
   for (const std::shared_ptr<TableHandle>& table : edit.obsolete) table->SetObsolete();
