@@ -183,6 +183,8 @@ TEST(OptionTable, AMisspeltEnvironmentVariableIsNamedWithTheNearest) {
       {"QUIRE_LOG_LEVEL", "QUIRE_LOG"},
       {"QUIRE_COMPRESSION_ALGORITHM", "QUIRE_COMPRESSION"},
       {"QUIRE_STREAMD_TOKN", "QUIRE_STREAMD_TOKEN"},
+      {"QUIRE_LOG_BYTES", "QUIRE_STREAM_LOG_BYTES"},
+      {"QUIRE_TOKEN", "QUIRE_STREAMD_TOKEN"},
       {"QUIRE_STREAM_PLACES", "QUIRE_STREAM_PLACE"}};
   for (const auto& [name, nearest] : misspelt) {
     const Variable variable(name, "1MiB");

@@ -74,6 +74,21 @@ def test_misspelt_variable(tool):
         assert f"{name}: " in done.stderr and f"the nearest is {meant};" in done.stderr, done
 
 
+def test_misspelt_option(tool):
+    """The command line is blamed, not the word after the option."""
+    numbers = tool.repository / "numbers"
+    for line, command, wrong, meant in (
+            (("scan", "--limt", "5", numbers), "quire scan", "--limt", "--limit"),
+            (("scan", numbers, "--fromat=hex"), "quire scan", "--fromat", "--format"),
+            (("dataset", "get", "--hxe", numbers, "k"), "quire dataset get", "--hxe", "--hex"),
+            (("--versoin",), "quire", "--versoin", "--version")):
+        tool.run(*line, code=WRONG_USAGE)
+        assert f"{command} has no option {wrong}; the nearest is {meant}; " in tool.errors, \
+            tool.errors
+    tool.run("get", numbers, "--", "--limt", code=FOUND_WRONG)
+    assert tool.errors == 'quire: key "--limt" is not there\n', tool.errors
+
+
 def test_something_else(tool):
     """Of another kind it says what is there, and which command shows it."""
     database, checkpoints = tool.repository / "numbers", Path(f"{tool.repository}-checkpoints")
@@ -89,7 +104,7 @@ def test_something_else(tool):
              dataset: f"a dataset (quire dataset list {dataset})",
              checkpoints: f"quire checkpoint list {checkpoints})",
              streams: f"a stream (quire stream ls {streams} heat)",
-             photos: "nothing of Quire is there"}
+             photos: f"nothing of Quire is in {photos}\n"}
     commands = {database: (["stat"], ["verify"], ["repair"], ["get", "k"], ["scan"]),
                 checkpoints: (["checkpoint", "list"], ["checkpoint", "verify"]),
                 dataset: (["dataset", "list"], ["dataset", "get", "k"], ["dataset", "verify"],
@@ -107,6 +122,13 @@ def test_something_else(tool):
                 assert told in tool.errors, (line, tool.errors)
                 if own == dataset:
                     assert "there is no dataset " in tool.errors, (line, tool.errors)
+    # One level above a repository it says where one is, whatever the path was called.
+    above = tool.directory / "above"
+    shutil.copytree(database, above / "results/first")
+    for place in (above, Path(os.path.relpath(above))):
+        tool.run("ls", place, code=CANNOT_READ)
+        assert (f"nothing of Quire is in {above}; in its folders: a database "
+                f"(quire ls {above}/results)\n") in tool.errors, tool.errors
     two = tool.directory / "two"
     for name in ("first", "second"):
         shutil.copytree(database, two / name)

@@ -23,6 +23,7 @@ class Tool:
     def __init__(self, quire, make, directory):
         self.quire, self.make, self.directory = quire, make, Path(directory)
         self.place = self.directory / "place"
+        self.errors = ""  # of the last run
         subprocess.run([make, str(self.place)], check=True)
 
     def run(self, *arguments, code=FINE):
@@ -31,6 +32,7 @@ class Tool:
         assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
         if code in (WRONG_USAGE, CANNOT_READ):
             assert done.stderr, arguments
+        self.errors = done.stderr.decode()
         return done.stdout
 
     def get(self, *arguments, code=FINE):
@@ -69,6 +71,7 @@ def test_get(tool):
     assert tool.get("00ff", "--hex", "--format", "text") == b"(0,1.5) (-2,0)\n"
     tool.get("field", "--version", 9, code=FOUND_WRONG)
     tool.get("nobody", code=FOUND_WRONG)
+    assert tool.errors == 'quire: key "nobody" is not there\n', tool.errors
     tool.get("field", "--version", 1, "--snapshot", 1, code=WRONG_USAGE)
     tool.get("0", "--hex", code=WRONG_USAGE)
     tool.get("field", "--json", code=WRONG_USAGE)

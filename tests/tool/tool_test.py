@@ -298,7 +298,7 @@ def test_get(tool):
     numbers = tool.repository / "numbers"
     assert tool.run("get", numbers, "k000", "k099", "logged") == "new0\nold99\nin the log\n"
     assert tool.run("get", numbers, "k055", "k000", code=FOUND_WRONG) == "new0\n"
-    assert "k055 is not there" in tool.errors
+    assert tool.errors == 'quire: key "k055" is not there\n', tool.errors
     assert tool.run("get", numbers, "large") == "L" * 3000 + "\n"
     assert tool.run("get", "--hex", numbers, "00ff01") == "binary\\x0a\n"
     assert tool.run("get", "--hex", "--format=hex", numbers, "00ff01") == b"binary\n".hex() + "\n"

@@ -82,8 +82,8 @@ Result<std::vector<CheckpointPlace>> FindAll(io::FileSystem& fs,
 void PrintOne(const Json& one) {
   std::cout << Text(one["database"]) << " " << one["number"] << "  " << Text(one["state"]);
   if (one.contains("ranks")) {
-    std::cout << "  " << one["ranks"] << " ranks  " << one["files"] << " files  "
-              << ShowSize(one["bytes"].get<uint64_t>());
+    std::cout << "  " << Counted(one["ranks"], "rank") << "  " << Counted(one["files"], "file")
+              << "  " << ShowSize(one["bytes"].get<uint64_t>());
   }
   if (one.contains("problem")) std::cout << "  " << Text(one["problem"]);
   std::cout << "\n";

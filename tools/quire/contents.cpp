@@ -62,6 +62,24 @@ std::string Described(const Contents& contents, const std::string& path) {
   return text;
 }
 
+// Returns what the first few directories in `path` contain that have data of Quire; may be empty.
+std::string DescribedBelow(io::FileSystem& fs, const std::vector<io::FileInfo>& entries,
+                           const std::string& path) {
+  constexpr size_t kEntriesMax = 256;
+  constexpr int kDirectoriesMax = 3;
+  std::string text;
+  int described = 0;
+  for (size_t i = 0; i < std::min(entries.size(), kEntriesMax); ++i) {
+    if (!entries[i].is_directory || described == kDirectoriesMax) continue;
+    const std::string below = path + "/" + entries[i].name;
+    const std::string contents = Described(ContentsOf(fs, below), below);
+    if (contents.empty()) continue;
+    text += (text.empty() ? "" : ", ") + contents;
+    ++described;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string StreamCommand(const std::vector<std::string>& directories) {
@@ -83,9 +101,13 @@ Contents ContentsOf(io::FileSystem& fs, const std::string& named) {
 
 Status Absent(io::FileSystem& fs, const std::string& missing, const std::string& named) {
   QUIRE_ASSIGN_OR_RETURN(const std::string path, io::AbsolutePath(named));
-  QUIRE_RETURN_IF_ERROR(fs.List(path).status());
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(path));
   const std::string instead = Described(ContentsOf(fs, path), path);
-  if (instead.empty()) return Status(Code::kNotFound, missing + "; nothing of Quire is there");
+  if (instead.empty()) {
+    const std::string below = DescribedBelow(fs, entries, path);
+    return Status(Code::kNotFound, missing + "; nothing of Quire is in " + path +
+                                       (below.empty() ? "" : "; in its folders: " + below));
+  }
   const bool one = instead.rfind("a ", 0) == 0;
   return Status(Code::kNotFound, missing + (one ? "; there is " : "; there are ") + instead);
 }

@@ -28,7 +28,8 @@ struct Contents {
 /// Lists everything; omits what cannot be read.
 Contents ContentsOf(io::FileSystem& fs, const std::string& path);
 /// Returns kNotFound with the text of `missing`, the data at `path`, and the command that shows
-/// them. If `path` cannot be listed, the text has the reason.
+/// them; if there are none, those of directories in `path` (the first three). If `path` cannot be
+/// listed, the text has the reason.
 Status Absent(io::FileSystem& fs, const std::string& missing, const std::string& path);
 /// Returns the command that shows the stores of streams in `directories`, or the only store.
 std::string StreamCommand(const std::vector<std::string>& directories);

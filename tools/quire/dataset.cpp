@@ -75,11 +75,11 @@ void PrintDataset(const Json& dataset) {
     std::cout << "  (" << EpochNote(dataset["open_in"].get<std::string>()) << ")";
   }
   std::cout << "\n  " << Text(dataset["format"]) << ", partitioner " << Text(dataset["partitioner"])
-            << ", " << dataset["epochs"].size() << " epochs, "
+            << ", " << Counted(dataset["epochs"].size(), "epoch") << ", "
             << ShowSize(dataset["bytes"].get<uint64_t>()) << "\n";
   for (const Json& epoch : dataset["epochs"]) {
-    std::cout << "  epoch " << epoch["epoch"] << ": " << epoch["pairs"] << " pairs of "
-              << epoch["ranks"] << " ranks\n";
+    std::cout << "  epoch " << epoch["epoch"] << ": " << Counted(epoch["pairs"], "pair") << " of "
+              << Counted(epoch["ranks"], "rank") << "\n";
   }
 }
 
@@ -128,7 +128,7 @@ Result<int> GetAll(const DatasetGetOptions& options) {
     if (!status.ok() && !absent) return status;
     for (const DatasetValue& value : values) PrintValue(options, writer, *key, value);
     if (!absent) continue;
-    std::cerr << "quire: " << base::Printable(*key) << " is not there\n";
+    SayAbsent(*key, Status());
     exit_code = kFoundWrong;
   }
   return exit_code;

@@ -2,7 +2,6 @@
 #include <iostream>
 #include <utility>
 
-#include "base/text/printable.h"
 #include "tools/quire/chain.h"
 #include "tools/quire/output.h"
 
@@ -26,7 +25,7 @@ void PrintValue(const GetOptions& options, const std::string& writer, Slice key,
   } else if (found) {
     std::cout << ShowBytes(value, options.format) << "\n";
   } else {
-    std::cerr << "quire: " << base::Printable(key) << " is not there\n";
+    SayAbsent(key, Status());
   }
 }
 

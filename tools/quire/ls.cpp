@@ -90,14 +90,14 @@ void PrintListedPart(const Json& part) {
     std::cout << ": " << Text(part["problem"]) << "\n";
     return;
   }
-  std::cout << ": " << part["runs"].size() << " runs, "
+  std::cout << ": " << Counted(part["runs"].size(), "run") << ", "
             << ShowSize(part["allocated_bytes"].get<uint64_t>()) << " on the device\n";
   for (const Json& run : part["runs"]) {
     for (const Json& table : run) {
       std::cout << "      t-" << table["ssid"] << ".sst  "
-                << ShowSize(table["bytes"].get<uint64_t>()) << "  " << table["entries"]
-                << " entries  " << KeyText(table, "smallest_key") << " .. "
-                << KeyText(table, "largest_key") << "\n";
+                << ShowSize(table["bytes"].get<uint64_t>()) << "  "
+                << Counted(table["entries"], "entry") << "  " << KeyText(table, "smallest_key")
+                << " .. " << KeyText(table, "largest_key") << "\n";
     }
   }
 }
@@ -114,8 +114,9 @@ void PrintListed(const Json& place) {
   if (place["state"] != "ready") std::cout << "  (" << Text(place["state"]) << ")";
   std::cout << "\n";
   for (const Json& generation : place["generations"]) {
-    std::cout << "  generation " << generation["number"] << ": " << generation["ranks"]
-              << " ranks, partitioner " << Text(generation["partitioner"]);
+    std::cout << "  generation " << generation["number"] << ": "
+              << Counted(generation["ranks"], "rank") << ", partitioner "
+              << Text(generation["partitioner"]);
     if (generation.contains("location")) {
       std::cout << ", in " << Text(generation["location"]);
     }

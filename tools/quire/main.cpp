@@ -407,22 +407,28 @@ std::string UsageText(const CLI::App* app, const CLI::Error& error) {
          " --help says what can be given\n";
 }
 
+// Returns the command of this name among those of `app`, or nullptr.
+const CLI::App* CommandOf(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* one : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (one->get_name() == name) return one;
+  }
+  return nullptr;
+}
+
 // Returns the words of the command line. The word "help" in a command's place works like --help.
 std::vector<std::string> WordsOf(int argc, char** argv, const CLI::App& app) {
   std::vector<std::string> words(argv + 1, argv + argc);
   const CLI::App* within = &app;
   for (size_t i = 0; i < words.size(); ++i) {
-    const auto below = within->get_subcommands([](const CLI::App*) { return true; });
-    if (!below.empty() && words[i] == "help") {
+    const bool has_commands =
+        !within->get_subcommands([](const CLI::App*) { return true; }).empty();
+    if (has_commands && words[i] == "help") {
       words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
       words.push_back("--help");
       return words;
     }
-    const auto named = std::find_if(below.begin(), below.end(), [&](const CLI::App* one) {
-      return one->get_name() == words[i];
-    });
-    if (named == below.end()) return words;
-    within = *named;
+    within = CommandOf(*within, words[i]);
+    if (within == nullptr) return words;
   }
   return words;
 }
@@ -434,11 +440,10 @@ Status CheckCommands(const CLI::App& app, const std::vector<std::string>& words)
   for (const std::string& word : words) {
     if (word.starts_with('-')) break;
     std::vector<std::string> names;
-    const CLI::App* named = nullptr;
     for (const CLI::App* one : within->get_subcommands([](const CLI::App*) { return true; })) {
       names.push_back(one->get_name());
-      if (one->get_name() == word) named = one;
     }
+    const CLI::App* const named = CommandOf(*within, word);
     if (names.empty()) break;
     if (named == nullptr) {
       const std::string nearest = runtime::FindNearestName(word, names).name;
@@ -452,10 +457,44 @@ Status CheckCommands(const CLI::App& app, const std::vector<std::string>& words)
   return Status();
 }
 
+// Returns the long names of the options of a command, each with its dashes.
+std::vector<std::string> OptionsOf(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// Returns kInvalidArgument if a word looks like an option and is none of the command's. CLI11 would
+// take the word after a misspelt option for a path first, and blame the path.
+Status CheckOptions(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* within = &app;
+  std::string command = "quire";
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (const CLI::App* const below = CommandOf(*within, word); below != nullptr) {
+      command += " " + word;
+      within = below;
+    }
+    if (!word.starts_with("--")) continue;
+    const std::string name = word.substr(0, word.find('='));
+    const std::vector<std::string> known = OptionsOf(*within);
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    return Status(Code::kInvalidArgument, command + " has no option " + base::Legible(name) +
+                                              "; the nearest is " +
+                                              runtime::FindNearestName(name, known).name + "; " +
+                                              command + " --help says what can be given");
+  }
+  return Status();
+}
+
 int ParseAndRun(CLI::App& app, const Commands& commands, int argc, char** argv) {
   std::vector<std::string> words = WordsOf(argc, argv, app);
-  const Status known = CheckCommands(app, words);
-  if (!known.ok()) return Fail(known);
+  for (const auto& check : {CheckCommands, CheckOptions}) {
+    const Status known = check(app, words);
+    if (!known.ok()) return Fail(known);
+  }
   std::reverse(words.begin(), words.end());  // CLI11 takes them in this order
   try {
     app.parse(words);

@@ -87,6 +87,19 @@ std::string ShowSize(uint64_t bytes) {
   return text;
 }
 
+std::string Counted(uint64_t count, const std::string& noun) {
+  const std::string number = std::to_string(count) + " ";
+  if (count == 1) return number + noun;
+  if (noun.ends_with("y")) return number + noun.substr(0, noun.size() - 1) + "ies";
+  return number + noun + "s";
+}
+
+void SayAbsent(Slice key, const Status& why) {
+  std::cerr << "quire: key \"" << base::Printable(key) << "\" is not there";
+  if (!why.message().empty()) std::cerr << ": " << base::Legible(why.message());
+  std::cerr << "\n";
+}
+
 Result<std::string> ParseHex(const std::string& digits) {
   std::string bytes;
   for (size_t i = 0; i + 1 < digits.size(); i += 2) {

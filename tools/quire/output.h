@@ -35,6 +35,10 @@ std::string ShowBytes(Slice bytes, ByteFormat format);
 std::string MemoryNote(const std::string& writer);
 /// "12.3 MiB".
 std::string ShowSize(uint64_t bytes);
+/// Returns the number and the noun, which is in the plural unless the number is 1: "2 ranks".
+std::string Counted(uint64_t count, const std::string& noun);
+/// Prints on standard error that the key is absent, and the message of `why` if it has one.
+void SayAbsent(Slice key, const Status& why);
 /// Returns the bytes of pairs of hexadecimal digits. kInvalidArgument: the text contains others.
 Result<std::string> ParseHex(const std::string& digits);
 

@@ -150,16 +150,19 @@ void PrintSums(const Json& sums, const char* indent) {
   const auto size = [&](const char* name) { return ShowSize(sums[name].get<uint64_t>()); };
   char ratio[32];
   std::snprintf(ratio, sizeof ratio, "%.2f", sums["space_amplification"].get<double>());
-  std::cout << indent << sums["tables"] << " tables in " << sums["runs"] << " runs, "
+  const auto counted = [&](const char* name, const char* noun) {
+    return Counted(sums[name].get<uint64_t>(), noun);
+  };
+  std::cout << indent << counted("tables", "table") << " in " << counted("runs", "run") << ", "
             << size("table_bytes") << " (" << size("raw_bytes") << " of keys and values)\n"
-            << indent << sums["entries"] << " entries, " << sums["tombstones"]
-            << " tombstones among them; " << sums["log_records"] << " more in the log\n"
-            << indent << sums["value_segments"] << " value segments, "
+            << indent << counted("entries", "entry") << ", " << counted("tombstones", "tombstone")
+            << " among them; " << sums["log_records"] << " more in the log\n"
+            << indent << counted("value_segments", "value segment") << ", "
             << size("value_segment_bytes") << ", of which tables refer to "
             << size("referenced_value_bytes") << "\n"
             << indent << size("allocated_bytes") << " on the device, logs included\n"
             << indent << "space amplification at most " << ratio << ", a get looks into at most "
-            << sums["read_amplification"] << " runs\n";
+            << counted("read_amplification", "run") << "\n";
 }
 
 void PrintStatistics(const Json& place) {

@@ -3,7 +3,6 @@
 #include <iostream>
 #include <memory>
 
-#include "base/text/printable.h"
 #include "io/files/file_system.h"
 #include "io/files/machine.h"
 #include "stream/store/local_reader.h"
@@ -72,7 +71,7 @@ Result<int> GetOne(const StreamGetOptions& options) {
   StreamReader* const reader = opened->get();
   const Result<std::unique_ptr<StreamView>> view = Seen(*reader, *key, options);
   if (view.status().code() == Code::kNotFound) {
-    std::cerr << "quire: " << base::Printable(*key) << ": " << view.status().ToString() << "\n";
+    SayAbsent(*key, view.status());
     return kFoundWrong;
   }
   QUIRE_RETURN_IF_ERROR(view.status());
