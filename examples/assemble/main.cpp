@@ -229,7 +229,8 @@ class Assembler {
 
   Status WriteOnRank0(Database& contigs) {
     QUIRE_ASSIGN_OR_RETURN(assembly_, WriteFasta(contigs, settings_.output));
-    Say(std::to_string(assembly_.contig_count) + " contigs, the longest of " +
+    Say(std::to_string(assembly_.contig_count) +
+        (assembly_.contig_count == 1 ? " contig" : " contigs") + ", the longest of " +
         std::to_string(assembly_.longest) + " bases, in " + settings_.output);
     if (settings_.reference.empty()) return Status();
     const Result<Comparison> compared = CompareWithReference(settings_.output, settings_.reference);

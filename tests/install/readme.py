@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the commands of the README as a reader does who pastes them: all its blocks of sh, from the
-top, in one shell, in the working directory. Prints each, and fails at the first that fails.
+"""Runs the commands of the README as a reader does who pastes them: all its blocks of sh, and the
+commands within its sentences, from the top, in one shell, in the working directory. Prints each,
+and fails at the first that fails.
 
     readme.py                      from the top of a clone: all of them, make test included
     readme.py --without-tests      all but make test
@@ -22,12 +23,17 @@ set -v
 """
 
 
+# A command within a sentence begins with the path of a program that the README has made. Others, as
+# `make help` or `scripts/test -R NAME`, are names of commands that the sentence explains.
+SPAN = r"`((?:\"\$HOME/|hello/)[^`\n]*/[^`\n]*)`"
+
+
 def commands(text):
-    """The blocks of sh. The shell would not end at a failure before `&&`."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
-    if not blocks:
+    """The commands, in order. The shell would not end at a failure before `&&`."""
+    found = re.findall(r"^```(sh)?\w*\n(.*?)^```|" + SPAN, text, re.M | re.S)
+    if not any(kind for kind, _, _ in found) or not any(span for _, _, span in found):
         sys.exit("readme.py: the README has no commands")
-    joined = "".join(blocks)
+    joined = "".join(block if kind else span + "\n" for kind, block, span in found if kind or span)
     if "&&" in joined:
         sys.exit("readme.py: write the commands of the README one to a line, without &&")
     return joined
