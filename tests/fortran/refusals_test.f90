@@ -67,6 +67,7 @@ program refusals_test
   integer(c_int64_t), parameter :: field_bytes = 4096
   character(kind=c_char), target :: copy(field_bytes), attached(field_bytes)
 
+  call check_without_mpi()
   call mpi_init_thread(MPI_THREAD_MULTIPLE, provided, status)
   call mpi_comm_rank(MPI_COMM_WORLD, rank, status)
   call mpi_comm_size(MPI_COMM_WORLD, ranks, status)
@@ -83,6 +84,13 @@ program refusals_test
   call mpi_finalize(status)
 
 contains
+
+  ! MPI itself ends a program that calls it too early; Quire returns.
+  subroutine check_without_mpi()
+    call quire_context_open_mpi(MPI_COMM_WORLD, 'refused', context, status)
+    call expect(status == QUIRE_INVALID_ARGUMENT, 'context_open_mpi before mpi_init_thread')
+    call expect(index(quire_error_message(), 'call MPI_Init_thread first') > 0, 'what to call')
+  end subroutine check_without_mpi
 
   ! With a context of its own, whose ranks may part within a call.
   subroutine check_late_rank()
