@@ -263,6 +263,49 @@ TEST(StarvedSync, FailsNoWriteThatIsStored) {
   ExpectNothingDoneWithoutMemory(options);
 }
 
+// An iterator over the MemTable that finds no memory leaves nothing behind that gives a key twice
+// to the flush, which would take the MemTable for damaged.
+TEST(StarvedView, GivesNoKeyTwiceAfterwards) {
+  const test::TempDirectory directory(test::PlaceInMemory());
+  const std::unique_ptr<base::Executor> executor = base::NewManualExecutor();
+  engine::EngineEnvironment environment;
+  environment.fs = &io::PosixFileSystem();
+  environment.executor = executor.get();
+  StorageOptions options = Options();
+  options.memtable_bytes = 4 << 20;
+  auto db =
+      Db::Open(environment, directory.path() + "/db", options, engine::OpenFlags::kOpenOrCreate);
+  ASSERT_OK(db.status());
+  ASSERT_OK((*db)->Put("a key of an older table", "value"));
+  ASSERT_OK((*db)->Flush());  // the flush of a first table would drop what comes twice
+  const auto put_ten = [&] {
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_OK((*db)->Put("a key that is no short string " + std::to_string(i), "value"));
+    }
+  };
+  const auto iterate = [&] {
+    return base::OrOutOfMemory([&] {
+      const std::unique_ptr<engine::Iterator> iterator = (*db)->NewIterator({});
+      return iterator->status();
+    });
+  };
+  int64_t n = 0;
+  for (bool failed = true; failed; ++n) {
+    put_ten();
+    ASSERT_OK(iterate());  // which leaves a run to merge the next one with
+    ASSERT_OK((*db)->Put("a key that came between " + std::to_string(n), "value"));
+    test::FailAllocation(n);
+    const Status status = iterate();
+    failed = test::AllocationFailed();
+    ASSERT_TRUE(status.ok() || status.code() == Code::kOutOfMemory) << status.ToString();
+    ASSERT_OK((*db)->Flush());
+  }
+  EXPECT_GT(n, 10) << "so few allocations";
+  db->reset();
+  while (executor->RunOne()) {
+  }
+}
+
 // Blocks that leave the cache while there is no memory to say so go later: none stays for ever.
 TEST(StarvedCache, LosesNoMemory) {
   constexpr size_t kBlocks = 600;

@@ -13,6 +13,16 @@ BESIDE_GUARD = "if (found.value.size() < kHoldUpBytes) return Deliver(found.valu
 BESIDE_BLOCK = "      if (found.block != nullptr) late->block = table::BlockPin(found.block);\n"
 
 ENGINE_SABOTAGES = [
+    Sabotage("spare-descriptor", "a replaced file's directory is opened for its sync afterwards",
+             "src/io/files/file_system.cpp",
+             "  if (status.ok()) status = OpenInto(fs, DirectoryOf(path), &directory);\n"
+             "  if (status.ok()) status = fs.Rename(temporary, path);\n",
+             "  if (status.ok()) status = fs.Rename(temporary, path);\n"
+             "  if (status.ok()) status = OpenInto(fs, DirectoryOf(path), &directory);\n",
+             "quire_io_test", "ReplaceFile.*"),
+    Sabotage("view-run", "a run stays behind a merge of runs that found no memory",
+             "src/lsm/memtable/sorted_view.cpp", "Runs runs = views_->runs;",
+             "Runs& runs = views_->runs;", "quire_allocation_db_test", "StarvedView.*"),
     Sabotage("found-once", "a log segment that a failed attempt made passes for a found one",
              "src/lsm/memtable/memtable_pool.cpp",
              "const bool found = std::exchange(slots_[header.id].found, false);",

@@ -19,11 +19,9 @@ __attribute__((no_sanitize("thread"))) void StoreSame(volatile char* byte) {
 }
 
 // Writes a new file with `bytes`, which is synced and still open.
-Result<std::unique_ptr<File>> WriteNew(FileSystem& fs, const std::string& path, Slice bytes) {
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(path, FileOpenMode::kCreate));
-  QUIRE_RETURN_IF_ERROR(file->WriteAt(0, bytes));
-  QUIRE_RETURN_IF_ERROR(file->Sync());
-  return file;
+Status OpenInto(FileSystem& fs, const std::string& path, std::unique_ptr<OpenDirectory>* opened) {
+  QUIRE_ASSIGN_OR_RETURN(*opened, fs.OpenForSync(path));
+  return Status();
 }
 
 bool IsNameByte(char c) {
@@ -95,29 +93,42 @@ Result<bool> FileSystem::RemoveSome(const std::string& directory, size_t* most) 
   return true;
 }
 
+Result<std::unique_ptr<OpenDirectory>> FileSystem::OpenForSync(const std::string& directory) {
+  class Named : public OpenDirectory {
+   public:
+    Named(FileSystem& fs, std::string directory) : fs_(fs), directory_(std::move(directory)) {}
+    Status Sync() override { return fs_.SyncDirectory(directory_); }
+
+   private:
+    FileSystem& fs_;
+    const std::string directory_;
+  };
+  return std::unique_ptr<OpenDirectory>(std::make_unique<Named>(*this, directory));
+}
+
 Status WriteFile(FileSystem& fs, const std::string& path, Slice bytes) {
-  return WriteNew(fs, path, bytes).status();
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, fs.Open(path, FileOpenMode::kCreate));
+  QUIRE_RETURN_IF_ERROR(file->WriteAt(0, bytes));
+  return file->Sync();
 }
 
 Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes) {
   const std::string temporary = path + ".tmp";
-  const std::string directory = DirectoryOf(path);
   const Status unlinked = fs.Unlink(temporary);  // what a crash may have left
   if (!unlinked.ok() && unlinked.code() != Code::kNotFound) return unlinked;
-  Result<std::unique_ptr<File>> written = WriteNew(fs, temporary, bytes);
-  Status status = written.status();
+  Status status = WriteFile(fs, temporary, bytes);
+  // Opened before the new contents are in place: afterwards no lack of descriptors or memory may
+  // keep them from becoming durable, as the caller could not find out which contents count.
+  std::unique_ptr<OpenDirectory> directory;
+  if (status.ok()) status = OpenInto(fs, DirectoryOf(path), &directory);
   if (status.ok()) status = fs.Rename(temporary, path);
   if (!status.ok()) {
     // The first error counts. A temporary file that stays is removed by the next call.
     static_cast<void>(fs.Unlink(temporary));
     return status;
   }
-  // The new contents are in place now, and no lack of descriptors may keep them from becoming
-  // durable: opening the directory uses the descriptor that is released here.
-  written->reset();
-  const auto sync = [&] { return fs.SyncDirectory(directory); };
+  const auto sync = [&] { return directory->Sync(); };
   Status synced = base::OrOutOfMemory(sync);
-  // A lack of memory must not do so, either: the caller could not find out which contents count.
   if (synced.code() == Code::kOutOfMemory) synced = base::OrOutOfMemory(sync);
   if (synced.ok()) return synced;
   status = base::OrOutOfMemory([&] { return Status(Code::kIo, synced.message()); });

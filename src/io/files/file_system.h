@@ -163,6 +163,14 @@ struct FileInfo {
   uint64_t allocated = 0;    ///< bytes that it takes on the device
 };
 
+/// A directory that is ready to be synced: no later lack of descriptors can prevent that.
+class OpenDirectory {
+ public:
+  virtual ~OpenDirectory() = default;
+  /// Does what FileSystem::SyncDirectory does.
+  virtual Status Sync() = 0;
+};
+
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -195,6 +203,8 @@ class FileSystem {
   /// Makes creations, renames and unlinks in `directory` durable. If that is impossible, returns OK
   /// and logs it.
   virtual Status SyncDirectory(const std::string& directory) = 0;
+  /// Opens `directory` for a later sync; a file system without descriptors needs to open nothing.
+  virtual Result<std::unique_ptr<OpenDirectory>> OpenForSync(const std::string& directory);
   virtual Result<bool> Exists(const std::string& path) = 0;
   /// Takes an exclusive open-file-description lock on `path` (created if absent) and writes
   /// `holder` into it. kBusy, at once, with the holder's text: another process has the lock.

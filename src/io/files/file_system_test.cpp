@@ -8,6 +8,7 @@
 #include <string>
 
 #include "io/files/file_system_type.h"
+#include "io/paths/forwarding.h"
 #include "io/sim/sim_file_system.h"
 #include "tests/support/temp_directory.h"
 
@@ -318,6 +319,24 @@ TYPED_TEST(FileSystemTest, FreeBytesAreKnown) {
   EXPECT_GT(*this->fs().FreeBytes(this->subject_.root), 0u);
   EXPECT_EQ(this->fs().FreeBytes(this->Path("no")).status().code(), Code::kNotFound);
   EXPECT_NE(this->fs().BootId(), 0u);
+}
+
+// The descriptor for the sync is taken before the new contents are in place.
+TEST(ReplaceFile, WithoutADescriptorForTheDirectoryLeavesTheOldContents) {
+  class WithoutDirectories : public ForwardingFileSystem {
+   public:
+    using ForwardingFileSystem::ForwardingFileSystem;
+    Status SyncDirectory(const std::string&) override { return Status(Code::kOutOfMemory); }
+    Result<std::unique_ptr<OpenDirectory>> OpenForSync(const std::string&) override {
+      return Status(Code::kOutOfMemory, "too many open files");
+    }
+  };
+  const TempDirectory directory;
+  ASSERT_OK(ReplaceFile(PosixFileSystem(), directory / "f", "old"));
+  WithoutDirectories fs(PosixFileSystem());
+  EXPECT_EQ(ReplaceFile(fs, directory / "f", "new").code(), Code::kOutOfMemory);
+  EXPECT_EQ(*ReadFile(fs, directory / "f", 100), "old");
+  EXPECT_FALSE(*fs.Exists(directory / "f.tmp"));
 }
 
 TYPED_TEST(FileSystemTest, ReplaceFileReplacesAndCleansUp) {

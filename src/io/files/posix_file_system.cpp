@@ -204,6 +204,7 @@ class PosixFs : public FileSystem {
 
   Result<std::vector<FileInfo>> List(const std::string& directory) override;
   Status SyncDirectory(const std::string& directory) override;
+  Result<std::unique_ptr<OpenDirectory>> OpenForSync(const std::string& directory) override;
   Result<bool> Exists(const std::string& path) override;
   Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                          const std::string& holder) override;
@@ -259,15 +260,34 @@ Status SyncOpen(const FileDescriptor& fd, const std::string& directory) {
   return Status(Code::kIo, ErrnoStatus(errno, "sync the directory", directory).message());
 }
 
-Status PosixFs::SyncDirectory(const std::string& directory) {
-  // Links are followed: directories above a repository may be reached through them ($SCRATCH).
-  const FileDescriptor fd = FileDescriptor::Open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (!fd.ok() && errno == EACCES) {
-    WarnOfUnsynced(directory, errno);  // the user may create files in it, but not read it
-    return Status();
+class PosixDirectory final : public OpenDirectory {
+ public:
+  PosixDirectory(FileDescriptor fd, std::string path)
+      : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  Status Sync() override {
+    if (!fd_.ok()) {
+      WarnOfUnsynced(path_, EACCES);  // the user may create files in it, but not read it
+      return Status();
+    }
+    return AtDirectorySync([&] { return SyncOpen(fd_, path_); });
   }
-  if (!fd.ok()) return ErrnoStatus(errno, "open the directory", directory);
-  return AtDirectorySync([&] { return SyncOpen(fd, directory); });
+
+ private:
+  const FileDescriptor fd_;
+  const std::string path_;
+};
+
+Result<std::unique_ptr<OpenDirectory>> PosixFs::OpenForSync(const std::string& directory) {
+  // Links are followed: directories above a repository may be reached through them ($SCRATCH).
+  FileDescriptor fd = FileDescriptor::Open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (!fd.ok() && errno != EACCES) return ErrnoStatus(errno, "open the directory", directory);
+  return std::unique_ptr<OpenDirectory>(std::make_unique<PosixDirectory>(std::move(fd), directory));
+}
+
+Status PosixFs::SyncDirectory(const std::string& directory) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<OpenDirectory> opened, OpenForSync(directory));
+  return opened->Sync();
 }
 
 Result<bool> PosixFs::Exists(const std::string& path) {

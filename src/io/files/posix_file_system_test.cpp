@@ -103,6 +103,23 @@ TEST(PosixFileSystem, ALinkInTheDirectorysPlaceIsCalledALink) {
             ErrnoStatus(ENOTDIR, "open the directory", directory / "file").message());
 }
 
+// As a database does with its manifest, whose new contents are in place by then.
+TEST(PosixFileSystem, AnOpenDirectoryIsSyncedWithoutAnotherDescriptor) {
+  const TempDirectory directory;
+  FileSystem& fs = PosixFileSystem();
+  const auto opened = fs.OpenForSync(directory.path());
+  ASSERT_TRUE(opened.ok());
+  rlimit limit;
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none = {0, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Status synced = (*opened)->Sync();
+  const Status by_name = fs.SyncDirectory(directory.path());
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_TRUE(synced.ok()) << synced.ToString();
+  EXPECT_EQ(by_name.code(), Code::kOutOfMemory);
+}
+
 TEST(PosixFileSystem, PlantedPipesAreRefusedAtOnce) {
   const TempDirectory directory;
   ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);

@@ -75,6 +75,9 @@ class ForwardingFileSystem : public FileSystem {
   Status SyncDirectory(const std::string& directory) override {
     return At(directory).SyncDirectory(directory);
   }
+  Result<std::unique_ptr<OpenDirectory>> OpenForSync(const std::string& directory) override {
+    return At(directory).OpenForSync(directory);
+  }
   Result<bool> Exists(const std::string& path) override { return At(path).Exists(path); }
   Result<std::unique_ptr<FileLock>> Lock(const std::string& path,
                                          const std::string& holder) override {

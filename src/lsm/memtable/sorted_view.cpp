@@ -353,8 +353,11 @@ std::shared_ptr<const SortedView> MemTable::NewView(uint64_t lsn) {
     // Everything below the end of what runs cover must be complete. A QuiescedLsn() gives such an
     // end, a multiple of 8.
     const uint64_t covered_end = end % 8 == 0 ? end : log::Quiesce(index_->tail);
-    AddRun(data_, MakeRun(data_, CollectKeys({this, covered_end}, views_->covered_end)),
-           &views_->runs);
+    // Runs and their end change together, without an allocation: a run that stayed behind a failed
+    // merge would give its keys twice, since the next view collects them again.
+    Runs runs = views_->runs;
+    AddRun(data_, MakeRun(data_, CollectKeys({this, covered_end}, views_->covered_end)), &runs);
+    views_->runs.swap(runs);
     views_->covered_end = covered_end;
   }
   return std::make_shared<View>(Scope{this, end}, views_->runs, end >= views_->covered_end);

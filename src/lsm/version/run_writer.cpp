@@ -21,7 +21,7 @@ void RunWriter::Remove() {
   const bool others =
       !paths_.empty() && IsAnothers(base::OrOutOfMemory([this] { return check_held_(); }));
   for (const std::string& path : paths_) {
-    if (!others) static_cast<void>(fs_.Unlink(path));
+    if (!others) static_cast<void>(base::OrOutOfMemory([&] { return fs_.Unlink(path); }));
   }
   paths_.clear();
   tables_.clear();
