@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "base/core/program_call.h"
 #include "base/text/printable.h"
@@ -18,11 +19,12 @@ struct Sink {
   std::atomic<bool> enabled{false};
 };
 
-Sink& TheSink() {
+// Takes no memory: functions that must not throw ask whether there is a log.
+Sink& TheSink() noexcept {
+  alignas(Sink) static char place[sizeof(Sink)];
   static Sink* const sink = [] {
-    auto* const made = new Sink;  // never destroyed: threads may log while the process ends
-    // Holds the mutex during a fork, so that a forked child finds it free. (Fails only for lack of
-    // memory.)
+    auto* const made = new (place) Sink;  // never destroyed: threads may log while the process ends
+    // Holds the mutex during a fork, so that a forked child finds it free. Best effort.
     static_cast<void>(::pthread_atfork([] { TheSink().mutex.lock(); },
                                        [] { TheSink().mutex.unlock(); },
                                        [] { TheSink().mutex.unlock(); }));
@@ -44,8 +46,7 @@ void Log(LogLevel level, const std::string& text) {
   const ProgramCall inside;
   try {
     (*current)(level, Legible(text));  // outside the mutex: sinks run side by side
-  } catch (...) {
-    // Nobody is left to be told.
+  } catch (...) {  // nobody is left to be told
   }
 }
 
