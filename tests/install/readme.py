@@ -23,14 +23,16 @@ set -v
 """
 
 
-# A command within a sentence begins with the path of a program that the README has made. Others, as
-# `make help` or `scripts/test -R NAME`, are names of commands that the sentence explains.
-SPAN = r"`((?:\"\$HOME/|hello/)[^`\n]*/[^`\n]*)`"
+# A command within a sentence begins with the launcher, or with a program that the README has made:
+# one in hello/, or `quire` with arguments. Other spans only name commands: those that build (`make
+# help`, `scripts/test -R NAME`), those with a place to fill in (`mpicc prog.c`), and all in tables.
+SPAN = r"`((?:quire|scripts/mpirun) [^`\n]+|\"\$HOME/quire/bin/[^`\n]+|hello/[^`\n]+)`"
+TABLE = r"^\|[^\n]*"
 
 
 def commands(text):
     """The commands, in order. The shell would not end at a failure before `&&`."""
-    found = re.findall(r"^```(sh)?\w*\n(.*?)^```|" + SPAN, text, re.M | re.S)
+    found = re.findall(rf"^```(sh)?\w*\n(.*?)^```|{TABLE}|{SPAN}", text, re.M | re.S)
     if not any(kind for kind, _, _ in found) or not any(span for _, _, span in found):
         sys.exit("readme.py: the README has no commands")
     joined = "".join(block if kind else span + "\n" for kind, block, span in found if kind or span)

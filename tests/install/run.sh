@@ -166,7 +166,8 @@ case $mode in
     ;;
   readme)
     need_fortran
-    # The compilers that the library was built with, by the names of the README.
+    # The compilers that the library was built with, by the names of the README, and the launcher
+    # that "quire doctor" looks for.
     rm -rf "${work:?}/$mode"
     mkdir -p "$work/$mode/bin"
     named() {
@@ -176,12 +177,14 @@ case $mode in
     named c++ "$cxx"
     named cc "$cc"
     named mpifort "$(command -v "$fortran")"
+    if [ -n "${QUIRE_MPIEXEC:-}" ]; then named mpiexec "$QUIRE_MPIEXEC"; fi
     ln -s "$source_dir/examples" "$source_dir/scripts" "$work/$mode/"
     cd "$work/$mode"
     PATH="$work/$mode/bin:$PATH" "$here/readme.py" --installed "$prefix" 2>&1 |
       tee "$work/$mode.out"
-    # Of the CMake project 4 ranks; of the 3 programs that pkg-config helps to build 2.
-    [ "$(grep -cE '^rank 0 says hello to rank [0-3]$' "$work/$mode.out")" = 10 ]
+    # The CMake project runs on 4 ranks, then on 1; each of the 3 programs that pkg-config helps to
+    # build runs on 2.
+    [ "$(grep -cE '^rank 0 says hello to rank [0-3]$' "$work/$mode.out")" = 11 ]
     rm -rf "${work:?}/$mode"
     ;;
   shared)
