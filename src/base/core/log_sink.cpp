@@ -46,7 +46,8 @@ void Log(LogLevel level, const std::string& text) {
   const ProgramCall inside;
   try {
     (*current)(level, Legible(text));  // outside the mutex: sinks run side by side
-  } catch (...) {  // nobody is left to be told
+  } catch (...) {
+    // Nobody is left to be told.
   }
 }
 
@@ -54,8 +55,7 @@ void Log(LogLevel level, const char* text) noexcept {
   if (!LogEnabled()) return;
   try {
     Log(level, std::string(text));
-  } catch (...) {
-    // The line is dropped.
+  } catch (...) {  // the line is dropped
   }
 }
 
