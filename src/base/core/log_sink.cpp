@@ -19,8 +19,7 @@ struct Sink {
   std::atomic<bool> enabled{false};
 };
 
-// Takes no memory: functions that must not throw ask whether there is a log.
-Sink& TheSink() noexcept {
+Sink& TheSink() noexcept {  // takes no memory
   alignas(Sink) static char place[sizeof(Sink)];
   static Sink* const sink = [] {
     auto* const made = new (place) Sink;  // never destroyed: threads may log while the process ends
@@ -55,7 +54,8 @@ void Log(LogLevel level, const char* text) noexcept {
   if (!LogEnabled()) return;
   try {
     Log(level, std::string(text));
-  } catch (...) {  // the line is dropped
+  } catch (...) {
+    // The line is dropped.
   }
 }
 
