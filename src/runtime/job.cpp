@@ -13,6 +13,8 @@
 namespace quire::runtime {
 namespace {
 
+constexpr uint64_t kRetryNs = base::kNsPerMs;  // of what found no memory
+
 class JobEvent final : public Event {
  public:
   explicit JobEvent(std::shared_ptr<Job> job) : job_(std::move(job)) {}
@@ -172,18 +174,36 @@ void Job::Schedule() {
   exchange_->Nudge(this);
 }
 
-// Ends the job if there was no memory to report something. This takes little memory, which may
-// still be available.
-void Job::EndWithoutMemory() {
-  context_->progress_queue->Run([self = shared_from_this()] {
-    if (self->exchange_->rank() == 0) {
-      self->Fail(base::OutOfMemory());
-      self->End(self->AnnouncedStatus());  // if rank 0 has already announced an end
-    } else {
-      self->ReportShortage();
-    }
-    self->Schedule();  // if the job had already ended
+// Ends the job if there was no memory to report something. If there is none for this either, the
+// thread that waits for the job tries again, and so does a question of another rank.
+void Job::EndWithoutMemory() noexcept {
+  OrLater([this] {
+    context_->progress_queue->Run(
+        [self = shared_from_this()] { self->OrLater([&] { self->EndStarved(); }); });
   });
+}
+
+template <typename Part>
+void Job::OrLater(const Part& part) noexcept {
+  const Status done = base::OrOutOfMemory([&] {
+    part();
+    return Status();
+  });
+  if (!done.ok()) unended_ = true;
+}
+
+void Job::EndStarved() {
+  if (exchange_->rank() == 0) {
+    Fail(base::OutOfMemory());
+    End(AnnouncedStatus());  // if rank 0 has already announced an end
+  } else {
+    ReportShortage();
+  }
+  Schedule();  // if the job had already ended
+}
+
+void Job::EndLater() noexcept {
+  if (unended_.exchange(false)) EndWithoutMemory();
 }
 
 // Reports that this rank ran out of memory. Not on rank 0. Does not end the job here: rank 0 may
@@ -306,6 +326,7 @@ void Job::Pump() {
 }
 
 bool Job::Ready() {
+  EndLater();
   if (!finished_ && !exchange_->has_handler_thread()) {
     if (!exchange_->CheckThread().ok()) return finished_;  // left to a thread that may call
     exchange_->Progress();
@@ -337,7 +358,8 @@ void Job::LookForMissing() {
   const Status lives = exchange_->PeerStatus(missing);
   // Sending may have to wait for room, so the progress queue does it.
   if (!lives.ok()) {
-    context_->progress_queue->Run([self = shared_from_this(), lives] { self->Fail(lives); });
+    context_->progress_queue->Run(
+        [self = shared_from_this(), lives] { self->Guarded([&] { self->Fail(lives); }); });
   } else if (MayAsk(missing)) {
     context_->progress_queue->Run(
         [self = shared_from_this(), missing] { self->StartAsking(missing); });
@@ -493,9 +515,11 @@ Status Job::Wait() {
   uint64_t since_ns = NowNs();
   while (!finished_) {
     QUIRE_RETURN_IF_ERROR(exchange_->CheckThread());
+    if (unended_) exchange_->transport().clock().SleepNs(kRetryNs);
+    EndLater();
     Pump();
     const Status status = exchange_->Await(this, what_.c_str(), [this] {
-      return MayPump() ? comm::Exchange::kNobody : Missing();
+      return MayPump() || unended_ ? comm::Exchange::kNobody : Missing();
     });
     if (finished_) break;
     if (!status.ok() && status.code() != Code::kTimedOut) {

@@ -130,7 +130,11 @@ class Job : public std::enable_shared_from_this<Job> {
   void Schedule();
   template <typename Part>
   void Guarded(const Part& part);
-  void EndWithoutMemory();
+  void EndWithoutMemory() noexcept;
+  template <typename Part>
+  void OrLater(const Part& part) noexcept;
+  void EndStarved();
+  void EndLater() noexcept;
   void ReportShortage();
   Status AnnouncedStatus() const;
   void RunSlice();
@@ -185,6 +189,7 @@ class Job : public std::enable_shared_from_this<Job> {
   std::atomic<bool> queued_{false};
   std::atomic<bool> finished_{false};
   std::atomic<bool> for_program_{false};  // the work returned kForProgram last
+  std::atomic<bool> unended_{false};      // EndWithoutMemory itself found no memory
   std::atomic<uint64_t> work_ns_;  // since then something is to be done here, or is being done
 
   mutable std::mutex mutex_;

@@ -39,6 +39,7 @@ Status Job::OnMessage(int source, Slice message, std::string* answer) {
   JobMessage news;
   QUIRE_RETURN_IF_ERROR(DecodeJobMessage(message, &news));
   if (news.step == kJobAsk) {
+    EndLater();
     *answer = Present();
     if (exchange_->rank() != 0) return Status();
     SetAcknowledged(source);

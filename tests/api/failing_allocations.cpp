@@ -10,8 +10,10 @@
 
 namespace {
 
-// Allocations until the one that fails; below zero: none does, or, if they fail from one on, each.
+// Allocations until the first that fails. From zero down, in_a_row of them fail; then none does,
+// or, if they fail from one on, each.
 std::atomic<int64_t> countdown{-1};
+std::atomic<int64_t> in_a_row{1};
 std::atomic<bool> from_one_on{false};
 // Whether it counts those of one thread only, and whether this is the one.
 std::atomic<bool> of_one_thread{false};
@@ -26,10 +28,12 @@ bool Fails() {
     return true;
   }
   if (of_one_thread.load(std::memory_order_relaxed) && !is_the_one) return false;
-  if (countdown.load(std::memory_order_relaxed) < 0) {
+  const int64_t last = 1 - in_a_row.load(std::memory_order_relaxed);
+  if (countdown.load(std::memory_order_relaxed) < last) {
     return from_one_on.load(std::memory_order_relaxed);
   }
-  return countdown.fetch_sub(1, std::memory_order_relaxed) == 0;
+  const int64_t left = countdown.fetch_sub(1, std::memory_order_relaxed);
+  return left <= 0 && left >= last;
 }
 
 void Count(void* memory, int64_t sign) {
@@ -89,6 +93,11 @@ void operator delete(void* memory, size_t, std::align_val_t) noexcept {
 namespace quire::test {
 
 void FailAllocation(int64_t n) {
+  FailAllocations(n, 1);
+}
+
+void FailAllocations(int64_t n, int64_t count) {
+  in_a_row = count;
   countdown = n;
 }
 
@@ -119,6 +128,7 @@ int64_t AllocatedBytes() {
 
 bool AllocationFailed() {
   from_one_on = false;
+  in_a_row = 1;
   const bool failed = countdown.exchange(-1) < 0;
   of_one_thread = false;
   is_the_one = false;

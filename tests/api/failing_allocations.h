@@ -12,6 +12,8 @@ namespace quire::test {
 
 /// After `n` more allocations, of any thread, one fails.
 void FailAllocation(int64_t n);
+/// After `n` more allocations, of any thread, `count` fail in a row.
+void FailAllocations(int64_t n, int64_t count);
 /// After `n` more allocations of this thread, one of them fails.
 void FailAllocationHere(int64_t n);
 /// After `n` more allocations of this thread, each of its further ones fails.

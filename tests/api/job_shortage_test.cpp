@@ -35,11 +35,12 @@ constexpr int kRanksMax = 3;
 // then on.
 class FailingWork final : public JobWork {
  public:
-  FailingWork(bool fails, int64_t allocation) : fails_(fails), allocation_(allocation) {}
+  FailingWork(bool fails, int64_t allocation, int64_t in_a_row = 1)
+      : fails_(fails), allocation_(allocation), in_a_row_(in_a_row) {}
   int step_count() const override { return 2; }
   Result<State> Advance(int step) override {
     if (!fails_ || step == 0) return State::kThrough;
-    test::FailAllocation(allocation_);
+    test::FailAllocations(allocation_, in_a_row_);
     return full_;
   }
   bool CanUndo(int /*step*/) override { return true; }
@@ -51,10 +52,11 @@ class FailingWork final : public JobWork {
  private:
   const bool fails_;
   const int64_t allocation_;
+  const int64_t in_a_row_;
   const Status full_{Code::kNoSpace, "the disk is full"};
 };
 
-Outcome RunWithout(int ranks, int failing_rank, int64_t allocation) {
+Outcome RunWithout(int ranks, int failing_rank, int64_t allocation, int64_t in_a_row) {
   std::array<Code, kRanksMax> ended;
   ended.fill(Code::kNoSpace);
   std::array<Code, kRanksMax> next;
@@ -64,9 +66,9 @@ Outcome RunWithout(int ranks, int failing_rank, int64_t allocation) {
   RunSimRanks({.rank_count = ranks, .timeout_ms = 20'000},
               [&](const std::shared_ptr<ContextState>& context) {
                 const int rank = context->rank();
-                const auto job =
-                    Job::Start(context, context->TakeNumber(), "the test",
-                               std::make_unique<FailingWork>(rank == failing_rank, allocation));
+                const auto job = Job::Start(
+                    context, context->TakeNumber(), "the test",
+                    std::make_unique<FailingWork>(rank == failing_rank, allocation, in_a_row));
                 const Status status = base::OrOutOfMemory([&] { return job->Wait(); });
                 ended[static_cast<size_t>(rank)] = status.code();
                 // There is memory again from the first rank's end on: a context needs some to end.
@@ -104,20 +106,27 @@ TEST(LogShortage, ALineThatFindsNoMemoryIsDropped) {
   EXPECT_GT(failures, 0u);
 }
 
+void ExpectNeverEndsWell(int ranks, int failing_rank, int64_t in_a_row) {
+  int64_t allocation = 0;
+  for (Outcome outcome = kRan; outcome != kTooFar; ++allocation) {
+    outcome = InProcess([&] { return RunWithout(ranks, failing_rank, allocation, in_a_row); });
+    ASSERT_NE(outcome, kWrong) << ranks << " ranks, of which " << failing_rank
+                               << " fails; allocation " << allocation << ", " << in_a_row;
+    EXPECT_NE(outcome, kStopped) << ranks << " ranks, of which " << failing_rank
+                                 << " fails; allocation " << allocation << ", " << in_a_row;
+  }
+  EXPECT_GT(allocation, 5) << "so few allocations";
+}
+
 TEST(JobShortage, AJobThatFailedNeverEndsWell) {
   for (int ranks = 1; ranks <= kRanksMax; ++ranks) {
-    for (int failing_rank = 0; failing_rank < ranks; ++failing_rank) {
-      int64_t allocation = 0;
-      for (Outcome outcome = kRan; outcome != kTooFar; ++allocation) {
-        outcome = InProcess([&] { return RunWithout(ranks, failing_rank, allocation); });
-        ASSERT_NE(outcome, kWrong) << ranks << " ranks, of which " << failing_rank
-                                   << " fails; allocation " << allocation;
-        EXPECT_NE(outcome, kStopped) << ranks << " ranks, of which " << failing_rank
-                                   << " fails; allocation " << allocation;
-      }
-      EXPECT_GT(allocation, 5) << "so few allocations";
-    }
+    for (int rank = 0; rank < ranks; ++rank) ExpectNeverEndsWell(ranks, rank, 1);
   }
+}
+
+// Also what the end of the job would need fails, and what its next attempts would need.
+TEST(JobShortage, AShortageThatLastsForAWhileStopsNoProgram) {
+  for (int64_t in_a_row : {2, 3, 5, 10, 30}) ExpectNeverEndsWell(1, 0, in_a_row);
 }
 
 // Each allocation from the n-th on fails until the start returns: also what the job would need to
