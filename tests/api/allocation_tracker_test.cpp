@@ -59,5 +59,21 @@ TEST(Tracker, LosesNothingWhereThereIsNoMemoryToLookForIt) {
   }
 }
 
+// Destructors let go of it; and its pages may be tracked again.
+TEST(Tracker, LetsGoWithoutMemory) {
+  for (const StreamDeltas deltas :
+       {StreamDeltas::kAuto, StreamDeltas::kHash, StreamDeltas::kWatch, StreamDeltas::kProtect}) {
+    TrackedObject object(kPages * io::PageBytes(), deltas);
+    ChangeScattered(object, 100);
+    test::FailAllAllocations();
+    object.LetGo();
+    test::AllowAllocations();
+    ChangeScattered(object, 300);
+    TrackedObject again(object.data(), object.bytes(), deltas);
+    ChangeScattered(again, 500);
+    again.Step();
+  }
+}
+
 }  // namespace
 }  // namespace quire::stream

@@ -18,7 +18,6 @@ __attribute__((no_sanitize("thread"))) void StoreSame(volatile char* byte) {
   __atomic_compare_exchange_n(byte, &same, same, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-// Writes a new file with `bytes`, which is synced and still open.
 Status OpenInto(FileSystem& fs, const std::string& path, std::unique_ptr<OpenDirectory>* opened) {
   QUIRE_ASSIGN_OR_RETURN(*opened, fs.OpenForSync(path));
   return Status();
@@ -128,7 +127,7 @@ Status ReplaceFile(FileSystem& fs, const std::string& path, Slice bytes) {
     return status;
   }
   const auto sync = [&] { return directory->Sync(); };
-  Status synced = base::OrOutOfMemory(sync);
+  Status synced = base::OrOutOfMemory(sync);  // the first try may lack memory only for a log line
   if (synced.code() == Code::kOutOfMemory) synced = base::OrOutOfMemory(sync);
   if (synced.ok()) return synced;
   status = base::OrOutOfMemory([&] { return Status(Code::kIo, synced.message()); });

@@ -6,11 +6,14 @@
 
 #include <atomic>
 #include <cerrno>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/core/random.h"
 #include "base/core/sanitizer.h"
 #include "io/watch/page_watch_testing.h"
+#include "io/watch/protected_pages.h"
 
 namespace quire::io::protect_watch_test {
 namespace {
@@ -28,6 +31,37 @@ TEST(ProtectWatch, ASystemCallIntoAWatchedPageFails) {
   EXPECT_EQ(Collected(*watch), Pages{0});
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+// Ranges come and go in any order; the table opens a page of those that are there, and no other.
+TEST(ProtectedTable, OpensPagesOfTheRangesThatAreThere) {
+  constexpr size_t kRanges = 8;
+  const PageMemory memory = NewMemory(kRanges);
+  const auto address = [&](size_t range) {
+    return reinterpret_cast<uintptr_t>(memory.data()) + range * PageBytes() + 5;
+  };
+  ProtectedTable table;
+  std::vector<std::unique_ptr<ProtectedPages>> ranges(kRanges);
+  std::vector<ProtectedPages*> there(kRanges);
+  base::Random random(7);
+  for (int step = 0; step < 400; ++step) {
+    const size_t which = random.Below(kRanges);
+    if (there[which] != nullptr) {
+      table.Remove(std::move(ranges[which]));
+      there[which] = nullptr;
+    } else {
+      char* const begin = memory.data() + which * PageBytes();
+      ranges[which] = std::make_unique<ProtectedPages>(begin, 1);
+      there[which] = ranges[which].get();
+      table.Add(there[which]);
+    }
+    for (size_t range = 0; range < kRanges; ++range) {
+      ASSERT_EQ(table.OpenWatched(address(range)), there[range] != nullptr) << step;
+    }
+  }
+  for (size_t range = 0; range < kRanges; ++range) {
+    if (there[range] != nullptr) table.Remove(std::move(ranges[range]));
+  }
 }
 
 TEST(ProtectWatch, GivesUpBeforeTheLimitOnMappings) {

@@ -126,8 +126,7 @@ Status ProtectedPages::TakeWritten(std::vector<PageRun>* written) {
   return Status();
 }
 
-void ProtectedTable::Publish(std::unique_ptr<Sorted> next) {
-  old_tables_.emplace_back(current_.exchange(next.release()));
+void ProtectedTable::FreeOld() noexcept {
   if (handlers_.load() != 0) return;  // the next change frees
   old_tables_.clear();
   old_pages_.clear();
@@ -135,34 +134,44 @@ void ProtectedTable::Publish(std::unique_ptr<Sorted> next) {
 
 void ProtectedTable::Add(ProtectedPages* pages) {
   const std::lock_guard lock(mutex_);
-  const Sorted* const now = current_.load();
-  auto next = now == nullptr ? std::make_unique<Sorted>() : std::make_unique<Sorted>(*now);
-  const auto behind = std::upper_bound(
-      next->begin(), next->end(), pages->begin(),
-      [](uintptr_t begin, const ProtectedPages* other) { return begin < other->begin(); });
-  next->insert(behind, pages);
-  Publish(std::move(next));
+  Sorted* const now = current_.load();
+  auto next = std::make_unique<Sorted>();
+  next->reserve((now == nullptr ? 0 : now->size()) + 1);
+  bool added = false;
+  for (size_t i = 0; now != nullptr && i < now->size(); ++i) {
+    const Range& range = (*now)[i];
+    if (range.pages.load() == nullptr) continue;
+    if (!added && pages->begin() < range.begin) {
+      next->emplace_back(pages->begin(), pages);
+      added = true;
+    }
+    next->push_back(range);
+  }
+  if (!added) next->emplace_back(pages->begin(), pages);
+  old_tables_.reserve(old_tables_.size() + 1);
+  old_pages_.reserve(old_pages_.size() + next->size());  // for all that may be removed
+  old_tables_.emplace_back(current_.exchange(next.release()));
+  FreeOld();
 }
 
-void ProtectedTable::Remove(std::unique_ptr<ProtectedPages> pages) {
+void ProtectedTable::Remove(std::unique_ptr<ProtectedPages> pages) noexcept {
   const std::lock_guard lock(mutex_);
-  auto next = std::make_unique<Sorted>(*current_.load());
-  std::erase(*next, pages.get());
+  for (Range& range : *current_.load()) {
+    if (range.pages.load() == pages.get()) range.pages = nullptr;
+  }
   old_pages_.push_back(std::move(pages));
-  Publish(std::move(next));
+  FreeOld();
 }
 
 bool ProtectedTable::OpenWatched(uintptr_t address) {
   handlers_.fetch_add(1);
   bool opened = false;
   if (const Sorted* const sorted = current_.load(); sorted != nullptr) {
-    const auto behind = std::upper_bound(
-        sorted->begin(), sorted->end(), address,
-        [](uintptr_t at, const ProtectedPages* pages) { return at < pages->begin(); });
-    if (behind != sorted->begin()) {
-      ProtectedPages& pages = **(behind - 1);
-      opened = address < pages.end() && pages.Open(address);
-    }
+    const auto behind =
+        std::upper_bound(sorted->begin(), sorted->end(), address,
+                         [](uintptr_t at, const Range& range) { return at < range.begin; });
+    ProtectedPages* const pages = behind == sorted->begin() ? nullptr : (behind - 1)->pages.load();
+    opened = pages != nullptr && address < pages->end() && pages->Open(address);
   }
   handlers_.fetch_sub(1);
   return opened;

@@ -73,14 +73,21 @@ class ProtectedTable {
  public:
   constexpr ProtectedTable() = default;
   void Add(ProtectedPages* pages);
-  /// Removes `pages`, which are freed as soon as no handler can be using them.
-  void Remove(std::unique_ptr<ProtectedPages> pages);
+  /// Removes `pages`, which are freed as soon as no handler can be using them. Takes no memory.
+  void Remove(std::unique_ptr<ProtectedPages> pages) noexcept;
   /// Called by the handler: opens the page of `address` if it is a protected one.
   bool OpenWatched(uintptr_t address);
 
  private:
-  using Sorted = std::vector<ProtectedPages*>;
-  void Publish(std::unique_ptr<Sorted> next);
+  struct Range {
+    Range(uintptr_t from, ProtectedPages* of) : begin(from), pages(of) {}
+    Range(const Range& other) : begin(other.begin), pages(other.pages.load()) {}
+
+    const uintptr_t begin;
+    std::atomic<ProtectedPages*> pages;  // null once they are removed
+  };
+  using Sorted = std::vector<Range>;
+  void FreeOld() noexcept;
 
   std::mutex mutex_;
   std::atomic<Sorted*> current_ = nullptr;

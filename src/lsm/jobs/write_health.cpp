@@ -10,12 +10,14 @@
 namespace quire::lsm {
 
 void WriteHealth::FailLocked(const Status& status, const char* what) noexcept {
-  const Status failure = base::OrOutOfMemory([&] {
-    Status described = status.WithContext(std::string(what) + " in " + directory_);
+  Status failure = status;  // at least this, if there is no memory to describe it
+  static_cast<void>(base::OrOutOfMemory([&] {
+    const Status described = status.WithContext(std::string(what) + " in " + directory_);
+    failure = described;
     const bool told = IsShortage(status) && std::exchange(shortage_logged_, true);
     if (!told && base::LogEnabled()) base::Log(LogLevel::kError, described.ToString());
     return described;
-  });
+  }));
   if (IsShortage(status)) {
     shortage_ = failure;
   } else if (failure_.ok()) {
