@@ -1,4 +1,5 @@
-/// What the thread that makes a call may lack: memory, a descriptor, a mapping.
+/// Tests refuse the calling thread memory, a descriptor, or a mapping. Each row is one of these
+/// shortages.
 ///
 /// Layer      tests
 /// Threads    the one that was told to fail; others are served
