@@ -138,8 +138,8 @@ say_counts() {
 
 summarise_skips() {
   local log=$1/Testing/Temporary/LastTest.log count
-  count=$(grep -cE ' \((Skipped|Not Run)\)$' "$2" || true)
-  echo "skipped: $count of the tests; what they say:"
+  count=$(grep -cE ' \((Skipped|Disabled|Not Run)\)$' "$2" || true)
+  echo "skipped: $count of the tests, and single cases of others; what they say:"
   # GoogleTest's tests say it in the line after "Skipped", others in their last line.
   {
     grep -hA1 -E ': Skipped$' "$log" | grep -vE ': Skipped$|^--$|^ *$' || true
