@@ -14,9 +14,11 @@
 #include "base/core/out_of_memory.h"
 #include "child_process.h"
 #include "failing_allocations.h"
+#include "io/files/machine.h"
 #include "kv/database/sim_cluster_testing.h"
 #include "kv/persistence/checkpoint_files.h"
 #include "quire/database.h"
+#include "tests/support/temp_directory.h"
 
 namespace quire::kv {
 namespace {
@@ -110,6 +112,34 @@ TEST(CheckpointShortage, NoEventFailsBesideACheckpointThatIsThere) {
     ASSERT_LT(n, 5000);
   }
   EXPECT_GT(n, 20) << "so few allocations";
+}
+
+// With threads of the library, which no caller protects from what they throw.
+Outcome CheckpointsWithPauses(const std::string& place) {
+  auto context = Context::OpenSerial(place + "/repository", {});
+  if (!context.ok()) return kWrong;
+  auto db = (*context)->Open("db", {});
+  if (!db.ok()) return kWrong;
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 300; ++i) {
+      const std::string key = "key " + std::to_string(1000 * round + i);
+      if (!(*db)->Put(key, std::string(500, 'v')).ok()) return kWrong;
+    }
+    const auto event = (*db)->Checkpoint(place + "/checkpoints", {.keep = 1});
+    if (!event.ok()) return kWrong;
+    test::FailAllAllocations();
+    io::RealClock().SleepNs(3'000'000);
+    test::AllowAllocations();
+    const Code code = (*event)->Wait().code();
+    if (code != Code::kOk && code != Code::kOutOfMemory) return kWrong;
+  }
+  const auto event = (*db)->Checkpoint(place + "/checkpoints", {.keep = 1});
+  return event.ok() && (*event)->Wait().ok() && (*db)->Close().ok() ? kRan : kWrong;
+}
+
+TEST(CheckpointShortage, AMomentWithoutMemoryStopsNoProgram) {
+  const test::TempDirectory directory;
+  EXPECT_EQ(InProcess([&] { return CheckpointsWithPauses(directory.path()); }), kRan);
 }
 
 }  // namespace
