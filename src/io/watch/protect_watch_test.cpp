@@ -40,7 +40,7 @@ TEST(ProtectedTable, OpensPagesOfTheRangesThatAreThere) {
   const auto address = [&](size_t range) {
     return reinterpret_cast<uintptr_t>(memory.data()) + range * PageBytes() + 5;
   };
-  ProtectedTable table;
+  static ProtectedTable table;  // as that of the process: nothing destroys it
   std::vector<std::unique_ptr<ProtectedPages>> ranges(kRanges);
   std::vector<ProtectedPages*> there(kRanges);
   base::Random random(7);
